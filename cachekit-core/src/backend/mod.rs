@@ -1,0 +1,19 @@
+//! What a backend is: the two traits, what it declares, and how a URL finds it.
+
+mod capabilities;
+mod factory;
+mod lock;
+mod options;
+mod registry;
+mod subscription;
+mod traits;
+mod url;
+
+pub use capabilities::{Capabilities, LockScope};
+pub use factory::BackendFactory;
+pub use lock::LockToken;
+pub use options::{BackendHealth, SetOptions, TtlState};
+pub use registry::{FactoryConstructor, Registry};
+pub use subscription::{Message, Subscription};
+pub use traits::Backend;
+pub use url::BackendUrl;
