@@ -1,1 +1,46 @@
-//! cachekit
+#![doc = include_str!("../README.md")]
+//!
+//! # Features
+//!
+//! None is on by default: L1, the circuit breaker and the traits are always there. A feature makes something available
+//! and changes nothing else.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `json` | [`CacheBuilder::json`] |
+//! | `metrics` | counters and gauges through the `metrics` facade |
+//! | `sled` | the embedded backend, `sled://` |
+//! | `testing` | [`testing`]: an in-memory and a fault-injecting backend, a clock moved by hand |
+
+#[cfg(feature = "sled")]
+pub use cachekit_sled as sled;
+
+#[cfg(feature = "testing")]
+pub use cachekit_core::testing;
+pub use cachekit_core::{
+    Backend, BackendError, BackendFactory, BackendHealth, BackendUrl, Bytes, Cache, CacheBuilder, Cacheable, CallError,
+    Capabilities, Clock, Codec, CodecError, DecodeInto, Error, ErrorKind, FactoryConstructor, Fetched, Health,
+    LockScope, LockToken, Message, Reason, Registry, Retry, SetOptions, Source, Stored, Subscription, SystemClock,
+    Tick, Ttl, TtlState, async_trait, breaker, health, ticks,
+};
+
+/// The URL schemes of the backends that are compiled in. Add your own with [`Registry::register`].
+///
+/// ```
+/// use cachekit::{Cache, registry};
+///
+/// # #[cfg(feature = "sled")] {
+/// let cache = Cache::builder("users").backend(registry().factory("sled:///var/cache/app")?).build()?;
+/// # }
+/// # Ok::<(), cachekit::Error>(())
+/// ```
+#[must_use]
+pub fn registry() -> Registry {
+    #[allow(unused_mut, reason = "without a backend there is nothing to register")]
+    let mut registry = Registry::new();
+    #[cfg(feature = "sled")]
+    let registered = sled::register(&mut registry);
+    #[cfg(feature = "sled")]
+    debug_assert!(registered.is_ok(), "a new registry has no such scheme: {registered:?}");
+    registry
+}

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_test_build_notices_that_its_clock_can_be_paused() {
-        assert!(pausable::TOKIO_CLOCK_CAN_BE_PAUSED, "the dev-dependency on Tokio has `test-util`");
+        const { assert!(pausable::TOKIO_CLOCK_CAN_BE_PAUSED, "the dev-dependency on Tokio has `test-util`") };
     }
 
     #[tokio::test(start_paused = true)]

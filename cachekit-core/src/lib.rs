@@ -2,16 +2,36 @@
 //!
 //! Applications use the crate `cachekit`, which re-exports all of this. A backend author depends on this one without
 //! default features: the traits, the errors and the registry of URL schemes, and no runtime.
-#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
 #[cfg(feature = "breaker")]
 pub mod breaker;
+#[cfg(feature = "cache")]
+mod cache;
 #[cfg(feature = "clock")]
 mod clock;
+#[cfg(feature = "cache")]
+mod codec;
+#[cfg(feature = "cache")]
+mod counter;
+pub mod entry;
 mod error;
+#[cfg(feature = "cache")]
+pub mod health;
+#[cfg(feature = "cache")]
+mod key;
+#[cfg(feature = "cache")]
+mod l1;
+#[cfg(feature = "cache")]
+mod l2;
+#[cfg(all(feature = "cache", feature = "metrics"))]
+mod metrics;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "cache")]
+mod timer;
+#[cfg(feature = "cache")]
+mod ttl;
 
 pub use async_trait::async_trait;
 pub use backend::{
@@ -19,6 +39,14 @@ pub use backend::{
     Message, Registry, SetOptions, Subscription, TtlState,
 };
 pub use bytes::Bytes;
+#[cfg(feature = "cache")]
+pub use cache::{Cache, CacheBuilder, Cacheable, CallError, Error, Fetched, Reason, Source, Stored};
 #[cfg(feature = "clock")]
 pub use clock::{Clock, SystemClock, Tick, ticks};
+#[cfg(feature = "cache")]
+pub use codec::{Codec, CodecError, DecodeInto};
 pub use error::{BackendError, ErrorKind, Retry};
+#[cfg(feature = "cache")]
+pub use health::Health;
+#[cfg(feature = "cache")]
+pub use ttl::Ttl;

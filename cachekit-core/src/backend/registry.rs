@@ -9,15 +9,7 @@ use std::sync::Arc;
 pub type FactoryConstructor = fn(&BackendUrl) -> Result<Arc<dyn BackendFactory>, BackendError>;
 
 /// The schemes of this project's own backends, and the feature of the facade that brings each.
-const FIRST_PARTY: [(&str, &str); 7] = [
-    ("memcache", "memcached"),
-    ("redis", "redis"),
-    ("redis+cluster", "redis"),
-    ("redis+sentinel", "redis"),
-    ("redis+unix", "redis"),
-    ("rediss", "redis"),
-    ("sled", "sled"),
-];
+const FIRST_PARTY: [(&str, &str); 1] = [("sled", "sled")];
 
 /// Maps URL schemes to backends. A plain value: there is no global one.
 ///

@@ -1,0 +1,234 @@
+//! Making a value into an entry, and storing what a function computed.
+
+use super::activity::Fill;
+use super::outcome::{Reason, Stored};
+use super::{Cache, Cacheable, Shared};
+use crate::ErrorKind;
+use crate::entry::{Header, Kind, Suite, plain};
+use crate::key::Key;
+use crate::l1::Slot;
+use crate::l2::Session;
+use crate::ttl::Lifetime;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// An entry ready to be stored.
+pub(super) struct Entry {
+    /// For the L2; not made where there is none.
+    pub(super) bytes: Option<Bytes>,
+    pub(super) len: usize,
+    /// For L1; not made where there is none.
+    pub(super) slot: Option<Arc<Slot>>,
+    pub(super) ttl: Lifetime,
+}
+
+/// What the L2 may be used for once the function has returned.
+pub(super) enum L2Access<'a> {
+    /// There is no L2.
+    None,
+    /// It may be written.
+    Open(Session<'a>),
+    /// It was not reached: nothing is stored, unless L1 is to be filled during an outage.
+    Refused(Reason),
+    /// It ran out of time while it was read, so this call does not write to it.
+    TimedOut(Session<'a>),
+}
+
+impl L2Access<'_> {
+    /// The function failed, which says nothing about the backend.
+    pub(super) fn raised(self) {
+        if let Self::Open(session) | Self::TimedOut(session) = self {
+            session.raised();
+        }
+    }
+}
+
+impl Cache {
+    /// Stores a computed value in L1, calls `in_l1` (whoever waits for the value may have it now), then in L2.
+    /// `in_l1` is told whether whoever comes later finds the value in L1 or is meant to compute again; otherwise it is
+    /// on its way to the only tier there is.
+    ///
+    /// Nothing is stored once a set, delete or clear of the key has happened since the fill began.
+    pub(super) async fn store_computed<V: Cacheable>(
+        &self,
+        fill: &Fill<'_>,
+        access: L2Access<'_>,
+        value: Option<&V>,
+        in_l1: impl FnOnce(bool),
+    ) -> Option<Stored> {
+        let shared = &*self.shared;
+        let (key, ttl) = (fill.key(), if value.is_some() { Some(self.ttl) } else { shared.negative_ttl });
+        let Some(ttl) = ttl else {
+            in_l1(true);
+            if let L2Access::Open(session) | L2Access::TimedOut(session) = access {
+                session.succeeded();
+            }
+            return None;
+        };
+        let prepared = shared.prepare(key, value, ttl);
+        let commit = |entry: &Entry| fill.commit(|| shared.insert_into_l1(key, entry.slot.as_ref()));
+        let stored = match (prepared, access) {
+            (Err(reason), access) => {
+                fill.commit(|| shared.remove_from_l1(key));
+                in_l1(true);
+                if let L2Access::Open(mut session) = access {
+                    shared.delete_older(&mut session, key).await;
+                    session.succeeded();
+                }
+                shared.skip(reason)
+            }
+            (Ok(entry), L2Access::Refused(reason)) => {
+                let l1_only = shared.l1_during_outage && shared.l1.is_some() && commit(&entry);
+                in_l1(true);
+                if l1_only { Stored::L1Only(reason) } else { Stored::Skipped(reason) }
+            }
+            (Ok(entry), L2Access::None) => {
+                let committed = commit(&entry);
+                in_l1(true);
+                if committed { Stored::Stored } else { shared.skip(Reason::Superseded) }
+            }
+            (Ok(entry), L2Access::TimedOut(session)) => {
+                let committed = commit(&entry);
+                in_l1(true);
+                session.succeeded();
+                if committed { shared.l1_only(Reason::ReadTimeout) } else { shared.skip(Reason::Superseded) }
+            }
+            (Ok(entry), L2Access::Open(session)) => {
+                let committed = commit(&entry);
+                in_l1(shared.l1.is_some());
+                if committed {
+                    self.fill_l2(fill, session, entry).await
+                } else {
+                    session.succeeded();
+                    shared.skip(Reason::Superseded)
+                }
+            }
+        };
+        Some(stored)
+    }
+
+    async fn fill_l2(&self, fill: &Fill<'_>, mut session: Session<'_>, entry: Entry) -> Stored {
+        let shared = &*self.shared;
+        let key = fill.key();
+        // A caller that goes away in here leaves a write behind that may land after a newer one.
+        let unsettled = Unsettled { shared, key, unless_current: Some(fill), armed: true };
+        let written = shared.write_to_l2(&mut session, key, entry).await;
+        if !fill.is_current() {
+            // Something newer was written meanwhile, and nobody knows which of the two the L2 kept.
+            match session.delete(key).await {
+                Ok(_) => unsettled.settled(),
+                // The guard marks the key.
+                Err(_) => drop(unsettled),
+            }
+            session.succeeded();
+            return shared.skip(Reason::Superseded);
+        }
+        unsettled.settled();
+        session.succeeded();
+        match written {
+            Ok(()) => {
+                shared.unsynced.synced(key);
+                Stored::Stored
+            }
+            Err(reason) => shared.l1_only(reason),
+        }
+    }
+}
+
+impl Shared {
+    /// Encodes a value, or `None` for "nothing", and checks its size.
+    pub(super) fn prepare<V: Cacheable>(&self, key: &Key, value: Option<&V>, ttl: Lifetime) -> Result<Entry, Reason> {
+        self.longest_ttl.fetch_max(ttl.millis(), Ordering::Relaxed);
+        let encoded = |result: Result<_, _>| result.map_err(|_| Reason::Serialize);
+        let slot = |len| self.slot(key, value, len, ttl.duration(), Duration::ZERO);
+        if self.l2.is_none() {
+            let payload = value.map_or(Ok(0), |value| encoded(self.encoding.encoded_len(value)))?;
+            let len = self.check_len(plain::OVERHEAD + payload)?;
+            return Ok(Entry { bytes: None, len, slot: slot(len), ttl });
+        }
+        let mut bytes = plain::begin();
+        if let Some(value) = value {
+            self.encoding.encode(value, &mut bytes).map_err(|_| Reason::Serialize)?;
+        }
+        let len = self.check_len(bytes.len())?;
+        let written_at = self.clock.wall_millis();
+        let expires_at = ttl.ends_at(written_at);
+        let header = Header {
+            suite: Suite::Plain,
+            flags: 0,
+            kind: if value.is_some() { Kind::Value } else { Kind::Absent },
+            format: if value.is_some() { self.encoding.format() } else { 0 },
+            schema_version: self.schema_version,
+            written_at,
+            fresh_until: expires_at,
+            expires_at,
+        };
+        Ok(Entry { bytes: Some(plain::finish(bytes, &header, key)), len, slot: slot(len), ttl })
+    }
+
+    fn check_len(&self, len: usize) -> Result<usize, Reason> {
+        if len > self.max_value_bytes { Err(Reason::TooLarge) } else { Ok(len) }
+    }
+
+    /// One write, with the older entry deleted where the new one is too large for the backend.
+    pub(super) async fn write_to_l2(&self, session: &mut Session<'_>, key: &Key, entry: Entry) -> Result<(), Reason> {
+        if entry.len > session.capabilities().max_value_bytes() {
+            self.delete_older(session, key).await;
+            return Err(Reason::TooLarge);
+        }
+        match session.set(key, entry.bytes.unwrap_or_default(), entry.ttl.duration()).await {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::TooLarge => {
+                self.delete_older(session, key).await;
+                Err(Reason::TooLarge)
+            }
+            Err(error) if error.kind() == ErrorKind::Timeout => Err(Reason::WriteTimeout),
+            Err(_) => Err(Reason::WriteError),
+        }
+    }
+
+    /// Deletes what the L2 holds under a key whose new value it will not get; a failure leaves the key unsynced.
+    pub(super) async fn delete_older(&self, session: &mut Session<'_>, key: &Key) {
+        let unsettled = Unsettled { shared: self, key, unless_current: None, armed: true };
+        if session.delete(key).await.is_ok() {
+            self.unsynced.synced(key);
+            unsettled.settled();
+        }
+    }
+
+    /// Counts a write that stayed in this process; without an L1 it is nowhere.
+    pub(super) fn l1_only(&self, reason: Reason) -> Stored {
+        self.events.degraded(reason);
+        if self.l1.is_some() { Stored::L1Only(reason) } else { Stored::Skipped(reason) }
+    }
+
+    pub(super) fn skip(&self, reason: Reason) -> Stored {
+        self.events.degraded(reason);
+        Stored::Skipped(reason)
+    }
+}
+
+/// Marks its key as unsynced when it is dropped before the L2 has certainly taken what was sent.
+pub(super) struct Unsettled<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) key: &'a Key,
+    /// A fill whose value is still the newest there is does no harm wherever it lands.
+    pub(super) unless_current: Option<&'a Fill<'a>>,
+    pub(super) armed: bool,
+}
+
+impl Unsettled<'_> {
+    pub(super) fn settled(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for Unsettled<'_> {
+    fn drop(&mut self) {
+        if self.armed && self.unless_current.is_none_or(|fill| !fill.is_current()) {
+            self.shared.mark_unsynced(self.key);
+        }
+    }
+}

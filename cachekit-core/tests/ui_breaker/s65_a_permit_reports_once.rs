@@ -1,0 +1,8 @@
+use cachekit_core::breaker::CircuitBreaker;
+
+fn main() {
+    let breaker = CircuitBreaker::new(Default::default()).unwrap();
+    let permit = breaker.admit().unwrap();
+    permit.failure();
+    permit.raised();
+}
