@@ -9,9 +9,12 @@
 //! |---|---|
 //! | `json` | [`CacheBuilder::json`] |
 //! | `metrics` | counters and gauges through the `metrics` facade |
+//! | `secure` | [`secure`]: authenticated encryption of every entry, in both tiers |
 //! | `sled` | the embedded backend, `sled://` |
 //! | `testing` | [`testing`]: an in-memory and a fault-injecting backend, a clock moved by hand |
 
+#[cfg(feature = "secure")]
+pub use cachekit_secure as secure;
 #[cfg(feature = "sled")]
 pub use cachekit_sled as sled;
 
@@ -43,4 +46,11 @@ pub fn registry() -> Registry {
     #[cfg(feature = "sled")]
     debug_assert!(registered.is_ok(), "a new registry has no such scheme: {registered:?}");
     registry
+}
+
+/// Compiles the guide.
+#[cfg(all(doctest, feature = "secure"))]
+mod guide {
+    #[doc = include_str!("../docs/guide/encryption.md")]
+    struct Encryption;
 }

@@ -1,7 +1,6 @@
 //! moka or quick_cache under the first tier? `docs/decisions/0001-l1-engine.md` holds the tables this prints.
 //!
-//! `cargo bench -p cachekit-benches --bench l1_engine`, with `--features parking_lot` or `sharded-lock` for quick_cache's
-//! other locks. Both engines are set up as the first tier needs them: an `Arc<str>` as key, a shared value with its
+//! `cargo bench -p cachekit-benches --bench l1_engine`. Both engines are set up as the first tier needs them: an `Arc<str>` as key, a shared value with its
 //! weight and its expiry next to it, no expiry in the engine, and the weight `max(bytes, max_bytes / max_entries)`.
 //! Every round measures the engines in turn; medians are printed, and the median of each round's ratio.
 

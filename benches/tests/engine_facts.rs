@@ -315,7 +315,6 @@ fn survives<L: Lifecycle<u64, Armed> + Clone>(lifecycle: L) -> bool {
 
 /// The default lifecycle carries two evicted items out of the lock and drops the third under it.
 #[test]
-#[cfg(not(any(feature = "parking_lot", feature = "sharded-lock")))]
 fn a_drop_that_panics_under_the_lock_poisons_the_shard() {
     assert!(!survives(DefaultLifecycle::default()));
 }
@@ -327,7 +326,6 @@ fn a_lifecycle_that_keeps_all_evicted_items_drops_them_outside_the_lock() {
 
 /// `clear` and `retain` drop values under the lock; `drain`, `remove` and `remove_if` hand them out.
 #[test]
-#[cfg(not(any(feature = "parking_lot", feature = "sharded-lock")))]
 fn drain_drops_outside_the_lock_and_clear_and_retain_inside() {
     type Bombs = Cache<u64, Armed, ByBomb, DefaultHashBuilder, DropOutside>;
     let survives = |empty: fn(&Bombs)| {

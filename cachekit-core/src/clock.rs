@@ -95,14 +95,13 @@ impl Clock for SystemClock {
 #[cfg(target_os = "linux")]
 mod coarse {
     use super::Tick;
-    use rustix::time::{ClockId, clock_gettime};
 
-    /// The longest timer tick a Linux kernel is configured with (`HZ=100`).
-    pub(super) const RESOLUTION: Tick = 10_000_000;
+    /// The longest timer tick a Linux kernel is configured with (`HZ=100`), and a little for the crate's rounding.
+    pub(super) const RESOLUTION: Tick = 10_000_100;
 
     pub(super) fn now() -> Tick {
-        let time = clock_gettime(ClockId::MonotonicCoarse);
-        time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+        let since_boot = coarsetime::Instant::now_without_cache_update() - coarsetime::Instant::from_ticks(0);
+        since_boot.as_nanos()
     }
 }
 

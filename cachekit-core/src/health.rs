@@ -2,7 +2,7 @@
 
 use crate::breaker::{BreakerConfig, Snapshot};
 use crate::cache::Totals;
-use crate::{ErrorKind, l2};
+use crate::{ErrorKind, SealerHealth, l2};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -41,6 +41,8 @@ pub struct Health {
     pub namespace: String,
     /// Reads by result.
     pub requests: Requests,
+    /// What seals the entries; `None` when they are plain.
+    pub sealer: Option<SealerReport>,
     /// Keys and clears that may not have reached the L2, which is not read for them.
     pub unsynced: usize,
     /// Unsynced keys that were forgotten because there were too many: the L2 may serve an older value for them.
@@ -93,6 +95,28 @@ pub struct L2Health {
     pub last_error: Option<&'static str>,
     /// `not_built`, `building`, `ready`, `failed` or `closed`.
     pub status: &'static str,
+}
+
+/// What seals the entries. It holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SealerReport {
+    /// Whether an entry that does not authenticate is an error instead of a miss.
+    pub fails_closed: bool,
+    /// The key that seals, then those that only open.
+    pub keys: Vec<KeyReport>,
+    /// Whether the keys that only open can be removed: none of them was needed for as long as any entry lives.
+    pub previous_keys_can_be_dropped: bool,
+}
+
+/// One key of a sealer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct KeyReport {
+    /// The first 8 hexadecimal digits of its id for this namespace.
+    pub id: String,
+    /// How many entries it has opened.
+    pub opened: u64,
 }
 
 /// The circuit breaker.
@@ -170,6 +194,14 @@ impl L2Health {
             l2::Status::Ready => ("ready", None),
         };
         Self { backend, last_error, status }
+    }
+}
+
+impl From<SealerHealth> for SealerReport {
+    fn from(health: SealerHealth) -> Self {
+        let keys = health.slots.into_iter().map(|slot| KeyReport { id: slot.key_id, opened: slot.opened }).collect();
+        let SealerHealth { fails_closed, previous_keys_can_be_dropped, .. } = health;
+        Self { fails_closed, keys, previous_keys_can_be_dropped }
     }
 }
 

@@ -38,6 +38,10 @@ impl Scope {
         &self.prefix[..self.namespace_len]
     }
 
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.prefix[self.namespace_len..].strip_prefix('@')?.strip_suffix(':')
+    }
+
     /// With the colon: what a backend clears.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
@@ -100,6 +104,11 @@ pub(crate) struct Key {
 impl Key {
     pub(crate) fn stored(&self) -> &str {
         &self.stored
+    }
+
+    /// The same key under the name that a sealer gave it, which begins with the same prefix.
+    pub(crate) fn renamed(&self, stored: &str) -> Self {
+        Self { stored: stored.into(), prefix_len: self.prefix_len }
     }
 
     pub(crate) fn is_in(&self, scope: &Scope) -> bool {
@@ -229,7 +238,7 @@ mod tests {
                 scope = scope.for_tenant(tenant).unwrap();
             }
             assert_eq!(scope.key(key).unwrap().stored(), stored);
-            assert_eq!(scope.namespace(), namespace);
+            assert_eq!((scope.namespace(), scope.tenant()), (namespace, tenant));
         }
     }
 

@@ -26,6 +26,7 @@ mod l1;
 mod l2;
 #[cfg(all(feature = "cache", feature = "metrics"))]
 mod metrics;
+mod seal;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "cache")]
@@ -48,5 +49,6 @@ pub use codec::{Codec, CodecError, DecodeInto};
 pub use error::{BackendError, ErrorKind, Retry};
 #[cfg(feature = "cache")]
 pub use health::Health;
+pub use seal::{Acceptance, KeySlot, OpenError, SealContext, SealError, Sealer, SealerHealth, Tier};
 #[cfg(feature = "cache")]
 pub use ttl::Ttl;

@@ -28,6 +28,11 @@ impl Rig {
         Self::over(store, clock, set_up)
     }
 
+    /// What to build another cache over the same backend with.
+    pub fn builder(&self) -> CacheBuilder {
+        Cache::builder("n").backend(self.factory.clone()).clock(Arc::new(self.clock.clone()))
+    }
+
     /// A second process over the same store.
     pub fn second(&self) -> Self {
         Self::over(self.store.clone(), self.clock.clone(), |builder| builder)

@@ -14,7 +14,9 @@
 //! - One process has the directory open at a time. Another one gets [`Locked`](cachekit_core::ErrorKind::Locked), which
 //!   names the path. Within a process everyone who names the same directory shares one database.
 //! - On a damaged directory sled panics where others return errors. The panics are caught, though their messages still go
-//!   to the panic hook; with `panic = "abort"` in your profile they end the process.
+//!   to the panic hook; with `panic = "abort"` in your profile they end the process. Where files below `blobs` are
+//!   missing, or entries next to damaged ones are removed, it can also loop for ever: the operation never answers, and
+//!   until the process ends the directory cannot be opened anew.
 //! - The files do not shrink. Space that deleted entries leave is used again by later ones.
 //!
 //! # What it does about it
@@ -51,7 +53,6 @@
 //! # Ok(())
 //! # }
 //! ```
-
 
 mod backend;
 mod cancel;

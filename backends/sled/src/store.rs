@@ -236,17 +236,19 @@ impl Store {
             let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
             let due: Vec<_> = self.tree.range(rows::due_until(now_ms)).keys().take(limit).collect::<Result<_, _>>()?;
             for row in &due {
-                if let Some((deadline, key)) = rows::parse_due(row) {
-                    let _stripe = self.lock_stripe(key);
-                    let entry = self.tree.get(rows::entry(key))?;
-                    let record = entry.as_deref().and_then(|entry| Record::decode(key, entry));
-                    // An index row that outlived its entry says nothing about the one that is there now.
-                    if record.is_some_and(|record| record.lifetime.deadline_ms() == Some(deadline)) {
-                        self.remove(key, entry.as_deref())?;
-                        continue;
-                    }
+                let Some((deadline, key)) = rows::parse_due(row) else {
+                    self.tree.remove(row)?;
+                    continue;
+                };
+                let _stripe = self.lock_stripe(key);
+                let entry = self.tree.get(rows::entry(key))?;
+                let record = entry.as_deref().and_then(|entry| Record::decode(key, entry));
+                // An index row that outlived its entry says nothing about the one that is there now.
+                if record.is_some_and(|record| record.lifetime.deadline_ms() == Some(deadline)) {
+                    self.remove(key, entry.as_deref())?;
+                } else {
+                    self.tree.remove(row)?;
                 }
-                self.tree.remove(row)?;
             }
             Ok(due.len())
         })
@@ -374,8 +376,9 @@ impl Store {
             Ok(Err(Failure::Refused(error))) => Err(error),
             Ok(Err(Failure::Sled(error))) => {
                 let error = from_sled(error, &self.path, doing);
-                // Sled keeps the first error of a write and answers every later one with it.
-                if doing == Doing::Write {
+                // Sled keeps the first error of a write and answers every later one with it. Not so a damaged page: it
+                // stays damaged however often the files are opened, and does not keep the others from being used.
+                if doing == Doing::Write && error.kind() != ErrorKind::Decode {
                     let _ = self.failed.set(error.clone());
                 }
                 Err(error)

@@ -373,6 +373,8 @@ fn a_failed_write_closes_the_store_and_a_failed_read_does_not() {
     let o = opened();
     let full = || Err(Failure::Sled(sled::Error::Io(std::io::ErrorKind::StorageFull.into())));
     assert_eq!(o.store.attempt::<()>(Doing::Read, full).unwrap_err().kind(), ErrorKind::OutOfSpace);
+    let damaged = || Err(Failure::Sled(sled::Error::Corruption { at: None, bt: () }));
+    assert_eq!(o.store.attempt::<()>(Doing::Write, damaged).unwrap_err().kind(), ErrorKind::Decode);
     assert_eq!(o.get("k"), None);
     assert_eq!(o.store.attempt::<()>(Doing::Write, full).unwrap_err().kind(), ErrorKind::OutOfSpace);
     assert_eq!(o.store.get("k").unwrap_err().kind(), ErrorKind::Closed);

@@ -1,11 +1,19 @@
 //! A directory with flipped, zeroed, cut or missing bytes: an error or a miss, never other bytes, never a panic.
 //!
 //! A binary of its own, since it silences the messages of sled's panics.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
-use cachekit_core::{Backend, BackendFactory, Bytes, ErrorKind, SetOptions};
+use cachekit_core::{Backend, BackendFactory, Bytes, SetOptions};
 use cachekit_sled::{SledConfig, SledFactory};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,7 +51,11 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to.join("blobs")).unwrap();
     for file in files(from) {
-        fs::copy(&file, to.join(file.strip_prefix(from).unwrap())).unwrap();
+        match fs::copy(&file, to.join(file.strip_prefix(from).unwrap())) {
+            // A thread of sled's removes blobs that nothing refers to any more, even after the close.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            copied => drop(copied.unwrap()),
+        }
     }
 }
 
@@ -71,7 +83,8 @@ fn damage(directory: &Path, random: &mut Random) -> String {
             bytes[start..end].fill(0);
             "zeroed"
         }
-        2 => {
+        // Not a blob: for one that is missing, sled looks for ever.
+        2 if !file.starts_with(directory.join("blobs")) => {
             fs::remove_file(file).unwrap();
             return format!("removed {}", file.display());
         }
@@ -106,7 +119,7 @@ async fn outcome(path: &Path, did: &str) -> String {
             Ok(None) if worst == "all there" => worst = "misses",
             Ok(None) => {}
             Err(error) => {
-                assert_ne!(error.kind(), ErrorKind::ConfigInvalid);
+                assert_ne!(error.kind(), cachekit_core::ErrorKind::ConfigInvalid);
                 worst = "errors";
             }
         }

@@ -156,10 +156,6 @@ pub(super) struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    pub(super) fn key(&self) -> &Key {
-        &self.key
-    }
-
     /// Runs `change_l1` if no set, delete or clear of the key happened since the fill began.
     pub(super) fn commit(&self, change_l1: impl FnOnce() -> Displaced) -> bool {
         let shard = self.activity.shard(&self.key);

@@ -10,10 +10,11 @@ use crate::codec::{Codec, Encoding};
 use crate::key::Scope;
 use crate::l1::{L1, Limits};
 use crate::l2::L2;
+use crate::seal::Sealer;
 use crate::ttl::{Lifetime, Ttl};
 use crate::{BackendFactory, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Sets up a [`Cache`]. Every setting has a default, and all are checked in [`build`](Self::build), which contacts
@@ -39,6 +40,7 @@ pub struct CacheBuilder {
     max_entries: u64,
     max_value_bytes: usize,
     encoding: Encoding,
+    sealer: Option<Arc<dyn Sealer>>,
     schema_version: u32,
     breaker: BreakerConfig,
     shared_breaker: Option<Arc<CircuitBreaker>>,
@@ -62,6 +64,7 @@ impl CacheBuilder {
             max_entries: 100_000,
             max_value_bytes: 4 << 20,
             encoding: Encoding::default(),
+            sealer: None,
             schema_version: 0,
             breaker: BreakerConfig::new(),
             shared_breaker: None,
@@ -134,6 +137,13 @@ impl CacheBuilder {
     #[cfg(feature = "json")]
     pub fn json(mut self) -> Self {
         self.encoding = Encoding::Json;
+        self
+    }
+
+    /// Seals every entry before it reaches a tier, L1 included. Of use through `secure(..)` of `cachekit-secure`, which
+    /// has a sealer. Default: none, entries are plain.
+    pub fn sealer(mut self, sealer: Arc<dyn Sealer>) -> Self {
+        self.sealer = Some(sealer);
         self
     }
 
@@ -213,6 +223,9 @@ impl CacheBuilder {
                     .map_err(breaker_invalid)?,
             ),
         };
+        if self.sealer.is_none() {
+            warn_of_an_unused_key();
+        }
         for warning in breaker.config().warnings(self.build_timeout) {
             tracing::warn!(namespace = self.namespace, "{warning}");
         }
@@ -236,6 +249,7 @@ impl CacheBuilder {
             breaker,
             clock: self.clock,
             encoding: self.encoding,
+            sealer: self.sealer,
             schema_version: self.schema_version,
             max_value_bytes: self.max_value_bytes,
             negative_ttl,
@@ -265,6 +279,9 @@ impl CacheBuilder {
         if self.max_value_bytes == 0 {
             return Err(invalid("max_value_bytes", "is zero"));
         }
+        if let Some(sealer) = &self.sealer {
+            sealer.check().map_err(|error| invalid("sealer", &error.to_string()))?;
+        }
         for (name, duration) in [
             ("build_timeout", self.build_timeout),
             ("operation_timeout", self.operation_timeout),
@@ -276,6 +293,16 @@ impl CacheBuilder {
             }
         }
         Ok(())
+    }
+}
+
+/// A key in the environment does not switch encryption on; whoever thinks so should hear of it, once.
+fn warn_of_an_unused_key() {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if std::env::var_os("CACHEKIT_MASTER_KEY").is_some() && !WARNED.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            "CACHEKIT_MASTER_KEY is set, but a cache without `secure` was built: its entries are not encrypted"
+        );
     }
 }
 

@@ -3,6 +3,7 @@
 use super::activity::Fill;
 use super::flight::{Boarding, Flight, Lead};
 use super::outcome::{Fetched, Reason, Source, Stored};
+use super::place::Place;
 use super::read::Read;
 use super::store::L2Access;
 use super::{Cache, Cacheable, CallError, Error, reentry};
@@ -21,14 +22,16 @@ impl Cache {
     ///
     /// [`CallError::Function`] is the function's own error; nothing is stored then. [`CallError::Cache`]:
     /// [`KeyInvalid`](ErrorKind::KeyInvalid), [`Locked`](ErrorKind::Locked) when the function asks for the key it
-    /// computes, [`ConfigInvalid`](ErrorKind::ConfigInvalid) when there is a backend and no Tokio runtime.
+    /// computes, [`ConfigInvalid`](ErrorKind::ConfigInvalid) when there is a backend and no Tokio runtime,
+    /// [`DecryptionAuthentication`](ErrorKind::DecryptionAuthentication) when a sealed entry does not authenticate and
+    /// the sealer fails closed: then the function does not run.
     pub async fn get_or_compute<V, E, F, Fut>(&self, key: &str, function: F) -> Result<V, CallError<E>>
     where
         V: Cacheable,
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<V, E>>,
     {
-        if let Some(Some(value)) = self.shared.hit_in_l1(self.scope.lookup(key)) {
+        if let Some(Some(value)) = self.in_l1(key).map_err(CallError::Cache)? {
             return Ok(value);
         }
         // Apart, so that the future of a hit stays small.
@@ -47,7 +50,7 @@ impl Cache {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<Option<V>, E>>,
     {
-        if let Some(found) = self.shared.hit_in_l1(self.scope.lookup(key)) {
+        if let Some(found) = self.in_l1(key).map_err(CallError::Cache)? {
             return Ok(found);
         }
         Ok(Box::pin(self.compute(key, function, true)).await?.value)
@@ -78,8 +81,11 @@ impl Cache {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<V, E>>,
     {
-        if let Some(fetched) = self.shared.fetch_from_l1(self.scope.lookup(key)).and_then(with_value) {
-            return Ok(fetched);
+        if let Some((slot, place)) = self.find(key).map_err(CallError::Cache)? {
+            let fetched = self.fetch_from_l1(&slot, place.as_ref()).map_err(CallError::Cache)?;
+            if let Some(fetched) = fetched.and_then(with_value) {
+                return Ok(fetched);
+            }
         }
         Box::pin(self.compute_value(key, function)).await
     }
@@ -109,7 +115,7 @@ impl Cache {
         Fut: Future<Output = Result<Option<V>, E>>,
     {
         let shared = &*self.shared;
-        let key = self.scope.key(key).map_err(CallError::Cache)?;
+        let place = self.place(key).map_err(CallError::Cache)?;
         if shared.is_closed() {
             let value = function().await.map_err(CallError::Function)?;
             let stored = Some(shared.skip(Reason::Closed));
@@ -117,7 +123,7 @@ impl Cache {
             return Ok(computed(value, Some(Reason::Closed), stored));
         }
         let l2 = shared.l2().map_err(CallError::Cache)?;
-        let (fill, flight) = shared.activity.join::<V>(&key);
+        let (fill, flight) = shared.activity.join::<V>(&place.key);
         let id = reentry::id(&*flight);
         if reentry::is_aboard(id) {
             let why = "the function asked for the key that it computes";
@@ -125,7 +131,7 @@ impl Cache {
         }
         match flight.board(shared.flight_wait).await {
             Boarding::Lead(lead) => {
-                let crew = Crew { fill: &fill, flight: &flight, lead: Some(&lead) };
+                let crew = Crew { place: &place, fill: &fill, flight: &flight, lead: Some(&lead) };
                 self.run(crew, l2, function, takes_nothing).await
             }
             Boarding::Landed(fetched) if takes_nothing || fetched.value.is_some() => {
@@ -133,8 +139,12 @@ impl Cache {
                 shared.events.answered(fetched.source);
                 Ok(fetched)
             }
+            Boarding::Refused(error) => {
+                shared.events.missed();
+                Err(CallError::Cache(error))
+            }
             Boarding::Landed(_) | Boarding::Alone => {
-                let crew = Crew { fill: &fill, flight: &flight, lead: None };
+                let crew = Crew { place: &place, fill: &fill, flight: &flight, lead: None };
                 self.run(crew, l2, function, takes_nothing).await
             }
         }
@@ -154,12 +164,16 @@ impl Cache {
         Fut: Future<Output = Result<Option<V>, E>>,
     {
         let shared = &*self.shared;
-        let key = crew.fill.key();
+        let key = &crew.place.key;
         let useful = |found: &Fetched<Option<V>>| takes_nothing || found.value.is_some();
         // Somebody may have stored it between this caller's look at L1 and its turn.
-        if let Some(found) = shared.fetch_from_l1(self.scope.lookup(key.text())).filter(useful) {
-            crew.land(&found);
-            return Ok(found);
+        match self.look_again(crew.place) {
+            Ok(Some(found)) if useful(&found) => {
+                crew.land(&found);
+                return Ok(found);
+            }
+            Ok(_) => {}
+            Err(error) => return Err(crew.refuse(error)),
         }
         let mut degraded = None;
         let mut access = match l2 {
@@ -179,7 +193,7 @@ impl Cache {
             } else if shared.must_not_read(key) {
                 Read::Missing { degraded: Some(Reason::Unsynced), timed_out: false }
             } else {
-                self.read_l2::<V>(&mut session, crew.fill).await
+                self.read_l2::<V>(&mut session, crew.place, crew.fill).await
             };
             access = match read {
                 Read::Found(found) if useful(&found) => {
@@ -189,6 +203,11 @@ impl Cache {
                     return Ok(found);
                 }
                 Read::Found(_) => L2Access::Open(session),
+                Read::Refused(error) => {
+                    session.raised();
+                    shared.events.missed();
+                    return Err(crew.refuse(error));
+                }
                 Read::Missing { degraded: why, timed_out } => {
                     degraded = why;
                     if timed_out { L2Access::TimedOut(session) } else { L2Access::Open(session) }
@@ -207,7 +226,7 @@ impl Cache {
         shared.events.missed();
         let mut fetched = computed(value, degraded, None);
         fetched.stored = self
-            .store_computed(crew.fill, access, fetched.value.as_ref(), |last_chance| {
+            .store_computed(crew.place, crew.fill, access, fetched.value.as_ref(), |last_chance| {
                 crew.hand_out(&fetched);
                 if last_chance {
                     crew.retire();
@@ -219,8 +238,16 @@ impl Cache {
     }
 }
 
+impl Cache {
+    fn look_again<V: Cacheable>(&self, place: &Place<'_>) -> Result<Option<Fetched<Option<V>>>, Error> {
+        let Some(slot) = self.shared.l1.as_ref().and_then(|l1| l1.get(&place.key)) else { return Ok(None) };
+        self.fetch_from_l1(&slot, self.shared.sealer.is_some().then_some(place))
+    }
+}
+
 /// Who computes: with a lead for everyone who waits, without one alone.
 struct Crew<'a, V> {
+    place: &'a Place<'a>,
     fill: &'a Fill<'a>,
     flight: &'a Arc<Flight<V>>,
     lead: Option<&'a Lead<'a, V>>,
@@ -238,6 +265,15 @@ impl<V: Cacheable> Crew<'_, V> {
         if let Some(lead) = self.lead {
             lead.land(fetched.clone());
         }
+    }
+
+    /// What did not authenticate is an error to everyone who waits, and nobody's function runs.
+    fn refuse<E>(&self, error: Error) -> CallError<E> {
+        if let Some(lead) = self.lead {
+            lead.refuse(error.clone());
+        }
+        self.retire();
+        CallError::Cache(error)
     }
 
     fn fail(&self) {

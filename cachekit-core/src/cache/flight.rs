@@ -1,5 +1,6 @@
 //! One running computation that other callers of the same key and type wait for.
 
+use super::Error;
 use super::outcome::Fetched;
 use crate::timer;
 use futures_util::future::{Either, select};
@@ -20,6 +21,7 @@ pub(crate) struct Flight<V> {
 enum Ended<V> {
     Failed,
     Landed(Fetched<Option<V>>),
+    Refused(Error),
 }
 
 /// What a caller is to do.
@@ -30,6 +32,8 @@ pub(super) enum Boarding<'a, V> {
     Landed(Fetched<Option<V>>),
     /// Compute alone: the leader's function failed, or the wait was too long.
     Alone,
+    /// The cache refused, for everyone.
+    Refused(Error),
 }
 
 impl<V> Flight<V> {
@@ -62,6 +66,7 @@ impl<V: Clone> Flight<V> {
     fn read(&self) -> Boarding<'_, V> {
         match self.ended.get() {
             Some(Ended::Landed(fetched)) => Boarding::Landed(fetched.clone()),
+            Some(Ended::Refused(error)) => Boarding::Refused(error.clone()),
             Some(Ended::Failed) | None => Boarding::Alone,
         }
     }
@@ -78,6 +83,11 @@ impl<V> Lead<'_, V> {
     /// Hands the value to everyone who waits.
     pub(super) fn land(&self, fetched: Fetched<Option<V>>) {
         self.end(Ended::Landed(fetched));
+    }
+
+    /// Hands the cache's refusal to everyone who waits.
+    pub(super) fn refuse(&self, error: Error) {
+        self.end(Ended::Refused(error));
     }
 
     /// Tells everyone who waits to compute alone.

@@ -4,10 +4,12 @@ mod activity;
 mod builder;
 mod close;
 mod compute;
+mod envelope;
 mod error;
 mod events;
 mod flight;
 mod outcome;
+mod place;
 mod read;
 mod reentry;
 mod remove;
@@ -27,6 +29,7 @@ use crate::codec::Encoding;
 use crate::key::{Key, Scope};
 use crate::l1::{Displaced, L1};
 use crate::l2::L2;
+use crate::seal::Sealer;
 use crate::timer;
 use crate::ttl::{Lifetime, Ttl};
 use activity::Activity;
@@ -90,6 +93,7 @@ struct Shared {
     breaker: Arc<CircuitBreaker>,
     clock: Arc<dyn Clock>,
     encoding: Encoding,
+    sealer: Option<Arc<dyn Sealer>>,
     schema_version: u32,
     max_value_bytes: usize,
     negative_ttl: Option<Lifetime>,

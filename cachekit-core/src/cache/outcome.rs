@@ -22,12 +22,16 @@ pub enum Reason {
     ReadError,
     /// A read did not answer in time; the write after it was skipped.
     ReadTimeout,
+    /// The value could not be sealed.
+    Seal,
     /// The value did not serialize.
     Serialize,
     /// A set, delete or clear of the key came in between.
     Superseded,
     /// The value is too large.
     TooLarge,
+    /// A sealed entry did not authenticate.
+    Unauthentic,
     /// The key's last write may not have reached the backend, so it was not asked.
     Unsynced,
     /// A write failed.
@@ -38,7 +42,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of [`Reason::index`].
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::BuildFailed,
         Self::CircuitOpen,
         Self::Closed,
@@ -46,9 +50,11 @@ impl Reason {
         Self::OtherSchema,
         Self::ReadError,
         Self::ReadTimeout,
+        Self::Seal,
         Self::Serialize,
         Self::Superseded,
         Self::TooLarge,
+        Self::Unauthentic,
         Self::Unsynced,
         Self::WriteError,
         Self::WriteTimeout,
@@ -69,9 +75,11 @@ impl Reason {
             Self::OtherSchema => "other_schema",
             Self::ReadError => "read_error",
             Self::ReadTimeout => "read_timeout",
+            Self::Seal => "seal",
             Self::Serialize => "serialize",
             Self::Superseded => "superseded",
             Self::TooLarge => "too_large",
+            Self::Unauthentic => "unauthentic",
             Self::Unsynced => "unsynced",
             Self::WriteError => "write_error",
             Self::WriteTimeout => "write_timeout",

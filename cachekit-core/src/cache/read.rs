@@ -1,16 +1,18 @@
 //! Reading: L1, then L2, and never past an entry's time.
 
 use super::activity::Fill;
+use super::envelope::{Sealed, Unusable};
 use super::outcome::{Fetched, Reason, Source};
+use super::place::Place;
 use super::{Cache, Cacheable, Error, Shared};
 use crate::ErrorKind;
-use crate::entry::{Header, Kind, Untimely, plain};
-use crate::key::{Key, Lookup};
+use crate::entry::Kind;
+use crate::key::Key;
 use crate::l1::{self, Absent, Displaced, Slot};
 use crate::l2::Session;
+use crate::seal::Tier;
 use bytes::Bytes;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a read of the L2 brought.
 pub(super) enum Read<V> {
@@ -18,7 +20,12 @@ pub(super) enum Read<V> {
     Found(Fetched<Option<V>>),
     /// Nothing that may be served. `degraded` says why, unless there simply was nothing.
     Missing { degraded: Option<Reason>, timed_out: bool },
+    /// An entry that did not authenticate, where that is an error.
+    Refused(Error),
 }
+
+/// An entry of L1, and its place where that was needed to find it.
+pub(super) type InL1<'a> = (Arc<Slot>, Option<Place<'a>>);
 
 impl Cache {
     /// The value of a key, if a tier has it. An outage of the backend is a miss.
@@ -26,10 +33,11 @@ impl Cache {
     /// # Errors
     ///
     /// [`KeyInvalid`](ErrorKind::KeyInvalid); [`ConfigInvalid`](ErrorKind::ConfigInvalid) when the backend is needed and
-    /// there is no Tokio runtime.
+    /// there is no Tokio runtime; [`DecryptionAuthentication`](ErrorKind::DecryptionAuthentication) when a sealed entry
+    /// does not authenticate and the sealer fails closed.
     pub async fn get<V: Cacheable>(&self, key: &str) -> Result<Option<V>, Error> {
-        if let Some(value) = self.shared.hit_in_l1(self.scope.lookup(key)) {
-            return Ok(value);
+        if let Some(found) = self.in_l1(key)? {
+            return Ok(found);
         }
         // Apart, so that the future of a hit stays small.
         Box::pin(self.get_past_l1(key)).await
@@ -42,145 +50,184 @@ impl Cache {
     /// As `get`.
     pub async fn exists(&self, key: &str) -> Result<bool, Error> {
         let shared = &*self.shared;
-        if let Some(slot) = shared.l1.as_ref().and_then(|l1| l1.get(self.scope.lookup(key))) {
-            return Ok(l1::downcast::<Absent>(&slot).is_none());
+        if let Some(found) = self.find(key)? {
+            return self.holds_a_value(found);
         }
-        let key = self.scope.key(key)?;
+        let place = self.place(key)?;
         let Some(l2) = shared.l2()? else { return Ok(false) };
-        if shared.must_not_read(&key) {
+        if shared.must_not_read(&place.key) {
             return Ok(false);
         }
         let Ok(mut session) = l2.open().await else { return Ok(false) };
-        let (bytes, _) = shared.ask(&mut session, &key).await;
-        session.succeeded();
-        let entry = bytes.ok().flatten().and_then(|bytes| self.parse(&key, bytes).ok().flatten());
-        Ok(entry.is_some_and(|(header, _)| header.kind == Kind::Value))
+        let (bytes, _) = shared.ask(&mut session, &place.key).await;
+        let Ok(Some(bytes)) = bytes else {
+            session.succeeded();
+            return Ok(false);
+        };
+        match self.open(&place, bytes, Tier::L2) {
+            Err(Unusable::NotAuthentic) => {
+                session.raised();
+                Err(not_authentic())
+            }
+            opened => {
+                session.succeeded();
+                Ok(opened.is_ok_and(|entry| entry.is_some_and(|(header, _)| header.kind == Kind::Value)))
+            }
+        }
     }
 
     async fn get_past_l1<V: Cacheable>(&self, key: &str) -> Result<Option<V>, Error> {
         let shared = &*self.shared;
-        let key = self.scope.key(key)?;
+        let place = self.place(key)?;
         let l2 = shared.l2()?;
-        let Some(l2) = l2.filter(|_| !shared.must_not_read(&key)) else {
+        let Some(l2) = l2.filter(|_| !shared.must_not_read(&place.key)) else {
             shared.events.missed();
             return Ok(None);
         };
-        let fill = shared.activity.fill(&key);
+        let fill = shared.activity.fill(&place.key);
         let Ok(mut session) = l2.open().await else {
             shared.events.missed();
             return Ok(None);
         };
-        let read = self.read_l2(&mut session, &fill).await;
-        session.succeeded();
-        match read {
+        match self.read_l2(&mut session, &place, &fill).await {
             Read::Found(fetched) => {
+                session.succeeded();
                 shared.events.answered(Source::L2);
                 Ok(fetched.value)
             }
             Read::Missing { .. } => {
+                session.succeeded();
                 shared.events.missed();
                 Ok(None)
+            }
+            Read::Refused(error) => {
+                session.raised();
+                shared.events.missed();
+                Err(error)
             }
         }
     }
 
     /// Reads and decodes, and fills L1 with exactly what is left of the entry's life.
-    pub(super) async fn read_l2<V: Cacheable>(&self, session: &mut Session<'_>, fill: &Fill<'_>) -> Read<V> {
+    pub(super) async fn read_l2<V: Cacheable>(
+        &self,
+        session: &mut Session<'_>,
+        place: &Place<'_>,
+        fill: &Fill<'_>,
+    ) -> Read<V> {
         let shared = &*self.shared;
-        let key = fill.key();
-        let (bytes, timed_out) = shared.ask(session, key).await;
-        let found = match bytes {
+        let (bytes, timed_out) = shared.ask(session, &place.key).await;
+        let bytes = match bytes {
             Err(reason) => return Read::Missing { degraded: Some(reason), timed_out },
             Ok(None) => return Read::Missing { degraded: None, timed_out: false },
-            Ok(Some(bytes)) => self.decode::<V>(key, bytes),
+            Ok(Some(bytes)) => bytes,
         };
-        match found {
+        // A sealer opens in place what nobody else holds, so L1's copy is not taken before it has to be.
+        let held = shared.sealer.is_some().then(|| bytes.clone());
+        let len = bytes.len();
+        match self.open_as::<V>(place, bytes, Tier::L2) {
             Ok(Some(entry)) => {
-                let Decoded { value, encoded_len, age, lives } = entry;
-                let slot = shared.slot(key, value.as_ref(), encoded_len, lives, age);
-                fill.commit(|| shared.insert_into_l1(key, slot.as_ref()));
+                let slot = self.slot(place, entry.value.as_ref(), held.as_ref(), len, entry.lives, entry.age);
+                fill.commit(|| shared.insert_into_l1(&place.key, slot.as_ref()));
+                let (age, value) = (entry.age, entry.value);
                 Read::Found(Fetched { age, degraded: None, source: Source::L2, stored: None, value })
             }
             Ok(None) => Read::Missing { degraded: None, timed_out: false },
-            Err(reason) => {
+            Err(Unusable::Degraded(reason)) => {
                 shared.events.degraded(reason);
                 Read::Missing { degraded: Some(reason), timed_out: false }
             }
-        }
-    }
-
-    fn decode<V: Cacheable>(&self, key: &Key, bytes: Bytes) -> Result<Option<Decoded<V>>, Reason> {
-        let shared = &*self.shared;
-        let encoded_len = bytes.len();
-        let now = shared.clock.wall_millis();
-        let Some((header, payload)) = self.parse(key, bytes)? else { return Ok(None) };
-        let value = match header.kind {
-            Kind::Absent => None,
-            Kind::Value if header.format != shared.encoding.format() => return Err(Reason::Decode),
-            Kind::Value => Some(shared.encoding.decode(&payload).map_err(|_| Reason::Decode)?),
-        };
-        let age = Duration::from_millis(now.saturating_sub(header.written_at));
-        let left = header.expires_at - now.min(header.expires_at);
-        let lives = (header.expires_at != u64::MAX).then(|| Duration::from_millis(left));
-        Ok(Some(Decoded { value, encoded_len, age, lives }))
-    }
-
-    /// The header and the payload, if the entry may be served; `None` when its time has simply passed.
-    fn parse(&self, key: &Key, bytes: Bytes) -> Result<Option<(Header, Bytes)>, Reason> {
-        let shared = &*self.shared;
-        if bytes.len() > shared.max_value_bytes {
-            return Err(Reason::TooLarge);
-        }
-        let (header, payload) = plain::read(bytes, key).ok_or(Reason::Decode)?;
-        match header.check(shared.schema_version, shared.clock.wall_millis()) {
-            Ok(()) if shared.unsynced.was_cleared(&self.scope, header.written_at, shared.clock.now()) => {
-                Err(Reason::Unsynced)
+            Err(Unusable::NotAuthentic) => {
+                shared.events.degraded(Reason::Unauthentic);
+                Read::Refused(not_authentic())
             }
-            Ok(()) => Ok(Some((header, payload))),
-            Err(Untimely::Expired) => Ok(None),
-            Err(Untimely::FromTheFuture) => Err(Reason::Decode),
-            Err(Untimely::OtherSchema) => Err(Reason::OtherSchema),
         }
     }
-}
 
-struct Decoded<V> {
-    value: Option<V>,
-    encoded_len: usize,
-    age: Duration,
-    lives: Option<Duration>,
-}
+    /// What L1 holds under a key that was not checked yet: what is found was.
+    pub(super) fn find<'a>(&'a self, key: &'a str) -> Result<Option<InL1<'a>>, Error> {
+        let Some(l1) = &self.shared.l1 else { return Ok(None) };
+        if self.shared.sealer.is_none() {
+            return Ok(l1.get(&self.scope.lookup(key)).map(|slot| (slot, None)));
+        }
+        let place = self.place(key)?;
+        Ok(l1.get(&place.key).map(|slot| (slot, Some(place))))
+    }
 
-impl Shared {
     /// What L1 says to a reader that only wants the value, counted if it is a hit. The outer `None` is a miss.
-    pub(super) fn hit_in_l1<V: Cacheable>(&self, lookup: Lookup<'_>) -> Option<Option<V>> {
-        let slot = self.l1.as_ref()?.get(lookup)?;
-        let value = self.value_of::<V>(&slot)?;
-        self.events.answered(Source::L1);
-        Some(value)
+    pub(super) fn in_l1<V: Cacheable>(&self, key: &str) -> Result<Option<Option<V>>, Error> {
+        let Some((slot, place)) = self.find(key)? else { return Ok(None) };
+        let value = self.value_of::<V>(&slot, place.as_ref())?;
+        if value.is_some() {
+            self.shared.events.answered(Source::L1);
+        }
+        Ok(value)
     }
 
     /// The same with the entry's age.
-    pub(super) fn fetch_from_l1<V: Cacheable>(&self, lookup: Lookup<'_>) -> Option<Fetched<Option<V>>> {
-        let slot = self.l1.as_ref()?.get(lookup)?;
-        let value = self.value_of::<V>(&slot)?;
-        self.events.answered(Source::L1);
-        let age = slot.age(self.clock.now());
-        Some(Fetched { age, degraded: None, source: Source::L1, stored: None, value })
+    pub(super) fn fetch_from_l1<V: Cacheable>(
+        &self,
+        slot: &Arc<Slot>,
+        place: Option<&Place<'_>>,
+    ) -> Result<Option<Fetched<Option<V>>>, Error> {
+        let Some(value) = self.value_of::<V>(slot, place)? else { return Ok(None) };
+        self.shared.events.answered(Source::L1);
+        let age = slot.age(self.shared.clock.now());
+        Ok(Some(Fetched { age, degraded: None, source: Source::L1, stored: None, value }))
     }
 
-    fn value_of<V: Cacheable>(&self, slot: &Arc<Slot>) -> Option<Option<V>> {
+    fn value_of<V: Cacheable>(&self, slot: &Arc<Slot>, place: Option<&Place<'_>>) -> Result<Option<Option<V>>, Error> {
+        if let Some(place) = place {
+            return self.value_of_sealed(slot, place);
+        }
         if let Some(value) = l1::downcast::<V>(slot) {
-            return Some(Some(value.clone()));
+            return Ok(Some(Some(value.clone())));
         }
         if l1::downcast::<Absent>(slot).is_some() {
-            return Some(None);
+            return Ok(Some(None));
         }
         // The key holds another type. Whoever computes this one will overwrite it.
-        self.events.degraded(Reason::Decode);
-        None
+        self.shared.events.degraded(Reason::Decode);
+        Ok(None)
     }
 
+    fn value_of_sealed<V: Cacheable>(&self, slot: &Arc<Slot>, place: &Place<'_>) -> Result<Option<Option<V>>, Error> {
+        let Some(Sealed(bytes)) = l1::downcast(slot) else { return Ok(None) };
+        let unusable = match self.open_as::<V>(place, bytes.clone(), Tier::L1) {
+            Ok(opened) => return Ok(opened.map(|opened| opened.value)),
+            Err(unusable) => unusable,
+        };
+        drop(self.shared.remove_from_l1(&place.key));
+        match unusable {
+            Unusable::Degraded(reason) => {
+                self.shared.events.degraded(reason);
+                Ok(None)
+            }
+            Unusable::NotAuthentic => {
+                self.shared.events.degraded(Reason::Unauthentic);
+                Err(not_authentic())
+            }
+        }
+    }
+
+    /// Whether an entry of L1 is one that `get` would find.
+    pub(super) fn holds_a_value(&self, (slot, place): InL1<'_>) -> Result<bool, Error> {
+        let (Some(place), Some(Sealed(bytes))) = (&place, l1::downcast(&slot)) else {
+            return Ok(l1::downcast::<Absent>(&slot).is_none());
+        };
+        match self.open(place, bytes.clone(), Tier::L1) {
+            Err(Unusable::NotAuthentic) => Err(not_authentic()),
+            opened => Ok(opened.is_ok_and(|entry| entry.is_some_and(|(header, _)| header.kind == Kind::Value))),
+        }
+    }
+}
+
+/// One text, whatever was wrong with the entry.
+fn not_authentic() -> Error {
+    Error::new(ErrorKind::DecryptionAuthentication, "the entry did not authenticate")
+}
+
+impl Shared {
     /// Whether the L2 must not be asked for this key, counted if so.
     pub(super) fn must_not_read(&self, key: &Key) -> bool {
         let reason = if self.is_closed() {
@@ -205,27 +252,6 @@ impl Shared {
                 (Err(reason), timed_out)
             }
         }
-    }
-
-    /// A value, or `None` for "nothing", as L1 holds it. Made before any lock is taken, since `Clone` is the user's code.
-    pub(super) fn slot<V: Cacheable>(
-        &self,
-        key: &Key,
-        value: Option<&V>,
-        encoded_len: usize,
-        lives: Option<Duration>,
-        age: Duration,
-    ) -> Option<Arc<Slot>> {
-        self.l1.as_ref()?;
-        let lives = match (lives, self.l1_max_ttl) {
-            (Some(lives), Some(most)) => Some(lives.min(most)),
-            (lives, most) => lives.or(most),
-        };
-        let (weight, now) = (l1::weight(key, encoded_len), self.clock.now());
-        Some(match value {
-            Some(value) => Arc::new(Slot::new(value.clone(), weight, now, lives, age)),
-            None => Arc::new(Slot::new(Absent, weight, now, lives, age)),
-        })
     }
 
     /// Runs under the key's lock.

@@ -5,7 +5,7 @@ use super::outcome::Reason;
 use super::store::Unsettled;
 use super::{Cache, Error, Shared};
 use crate::key::Scope;
-use crate::l1::{self, Absent, Displaced};
+use crate::l1::Displaced;
 use crate::{BackendError, ErrorKind};
 
 impl Cache {
@@ -19,13 +19,9 @@ impl Cache {
     /// [`ConfigInvalid`](ErrorKind::ConfigInvalid) when there is a backend and no Tokio runtime.
     pub async fn delete(&self, key: &str) -> Result<bool, Error> {
         let shared = &*self.shared;
-        let lookup = self.scope.lookup(key);
-        let was_in_l1 = shared
-            .l1
-            .as_ref()
-            .and_then(|l1| l1.get(lookup))
-            .is_some_and(|slot| l1::downcast::<Absent>(&slot).is_none());
-        let key = self.scope.key(key)?;
+        // What does not open was there too.
+        let was_in_l1 = self.find(key)?.is_some_and(|found| self.holds_a_value(found).unwrap_or(true));
+        let key = self.place(key)?.key;
         if shared.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "delete: the cache is closed"));
         }

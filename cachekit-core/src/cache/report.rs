@@ -30,6 +30,7 @@ impl Cache {
             l2: shared.l2.as_ref().map(|l2| L2Health::new(l2.backend_name(), &l2.status())),
             namespace: self.namespace().to_owned(),
             requests: Requests::from(&totals),
+            sealer: shared.sealer.as_ref().map(|sealer| sealer.health(self.namespace()).into()),
             unsynced: shared.unsynced.len(),
             unsynced_dropped: totals.unsynced_dropped,
         }

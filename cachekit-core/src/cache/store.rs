@@ -1,28 +1,13 @@
-//! Making a value into an entry, and storing what a function computed.
+//! Storing what a function computed.
 
 use super::activity::Fill;
+use super::envelope::Entry;
 use super::outcome::{Reason, Stored};
+use super::place::Place;
 use super::{Cache, Cacheable, Shared};
 use crate::ErrorKind;
-use crate::entry::{Header, Kind, Suite, plain};
 use crate::key::Key;
-use crate::l1::Slot;
 use crate::l2::Session;
-use crate::ttl::Lifetime;
-use bytes::Bytes;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-/// An entry ready to be stored.
-pub(super) struct Entry {
-    /// For the L2; not made where there is none.
-    pub(super) bytes: Option<Bytes>,
-    pub(super) len: usize,
-    /// For L1; not made where there is none.
-    pub(super) slot: Option<Arc<Slot>>,
-    pub(super) ttl: Lifetime,
-}
 
 /// What the L2 may be used for once the function has returned.
 pub(super) enum L2Access<'a> {
@@ -53,13 +38,14 @@ impl Cache {
     /// Nothing is stored once a set, delete or clear of the key has happened since the fill began.
     pub(super) async fn store_computed<V: Cacheable>(
         &self,
+        place: &Place<'_>,
         fill: &Fill<'_>,
         access: L2Access<'_>,
         value: Option<&V>,
         in_l1: impl FnOnce(bool),
     ) -> Option<Stored> {
         let shared = &*self.shared;
-        let (key, ttl) = (fill.key(), if value.is_some() { Some(self.ttl) } else { shared.negative_ttl });
+        let (key, ttl) = (&place.key, if value.is_some() { Some(self.ttl) } else { shared.negative_ttl });
         let Some(ttl) = ttl else {
             in_l1(true);
             if let L2Access::Open(session) | L2Access::TimedOut(session) = access {
@@ -67,7 +53,7 @@ impl Cache {
             }
             return None;
         };
-        let prepared = shared.prepare(key, value, ttl);
+        let prepared = self.prepare(place, value, ttl);
         let commit = |entry: &Entry| fill.commit(|| shared.insert_into_l1(key, entry.slot.as_ref()));
         let stored = match (prepared, access) {
             (Err(reason), access) => {
@@ -99,7 +85,7 @@ impl Cache {
                 let committed = commit(&entry);
                 in_l1(shared.l1.is_some());
                 if committed {
-                    self.fill_l2(fill, session, entry).await
+                    self.fill_l2(key, fill, session, entry).await
                 } else {
                     session.succeeded();
                     shared.skip(Reason::Superseded)
@@ -109,9 +95,8 @@ impl Cache {
         Some(stored)
     }
 
-    async fn fill_l2(&self, fill: &Fill<'_>, mut session: Session<'_>, entry: Entry) -> Stored {
+    async fn fill_l2(&self, key: &Key, fill: &Fill<'_>, mut session: Session<'_>, entry: Entry) -> Stored {
         let shared = &*self.shared;
-        let key = fill.key();
         // A caller that goes away in here leaves a write behind that may land after a newer one.
         let unsettled = Unsettled { shared, key, unless_current: Some(fill), armed: true };
         let written = shared.write_to_l2(&mut session, key, entry).await;
@@ -138,40 +123,6 @@ impl Cache {
 }
 
 impl Shared {
-    /// Encodes a value, or `None` for "nothing", and checks its size.
-    pub(super) fn prepare<V: Cacheable>(&self, key: &Key, value: Option<&V>, ttl: Lifetime) -> Result<Entry, Reason> {
-        self.longest_ttl.fetch_max(ttl.millis(), Ordering::Relaxed);
-        let encoded = |result: Result<_, _>| result.map_err(|_| Reason::Serialize);
-        let slot = |len| self.slot(key, value, len, ttl.duration(), Duration::ZERO);
-        if self.l2.is_none() {
-            let payload = value.map_or(Ok(0), |value| encoded(self.encoding.encoded_len(value)))?;
-            let len = self.check_len(plain::OVERHEAD + payload)?;
-            return Ok(Entry { bytes: None, len, slot: slot(len), ttl });
-        }
-        let mut bytes = plain::begin();
-        if let Some(value) = value {
-            self.encoding.encode(value, &mut bytes).map_err(|_| Reason::Serialize)?;
-        }
-        let len = self.check_len(bytes.len())?;
-        let written_at = self.clock.wall_millis();
-        let expires_at = ttl.ends_at(written_at);
-        let header = Header {
-            suite: Suite::Plain,
-            flags: 0,
-            kind: if value.is_some() { Kind::Value } else { Kind::Absent },
-            format: if value.is_some() { self.encoding.format() } else { 0 },
-            schema_version: self.schema_version,
-            written_at,
-            fresh_until: expires_at,
-            expires_at,
-        };
-        Ok(Entry { bytes: Some(plain::finish(bytes, &header, key)), len, slot: slot(len), ttl })
-    }
-
-    fn check_len(&self, len: usize) -> Result<usize, Reason> {
-        if len > self.max_value_bytes { Err(Reason::TooLarge) } else { Ok(len) }
-    }
-
     /// One write, with the older entry deleted where the new one is too large for the backend.
     pub(super) async fn write_to_l2(&self, session: &mut Session<'_>, key: &Key, entry: Entry) -> Result<(), Reason> {
         if entry.len > session.capabilities().max_value_bytes() {

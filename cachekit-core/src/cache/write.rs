@@ -1,7 +1,8 @@
 //! Setting a value.
 
+use super::envelope::Entry;
 use super::outcome::{Reason, Stored};
-use super::store::{Entry, Unsettled};
+use super::store::Unsettled;
 use super::{Cache, Cacheable, Error};
 use crate::ErrorKind;
 use crate::key::Key;
@@ -36,26 +37,27 @@ impl Cache {
 
     async fn set_for<V: Cacheable>(&self, key: &str, value: V, ttl: Lifetime) -> Result<Stored, Error> {
         let shared = &*self.shared;
-        let key = self.scope.key(key)?;
+        let place = self.place(key)?;
+        let key = &place.key;
         if shared.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "set: the cache is closed"));
         }
         let l2 = shared.l2()?;
-        let prepared = shared.prepare(&key, Some(&value), ttl);
+        let prepared = self.prepare(&place, Some(&value), ttl);
         let Some(l2) = l2 else {
             let stored = match prepared {
                 Ok(_) => Stored::Stored,
                 Err(reason) => shared.skip(reason),
             };
-            shared.activity.write_at_once(&key, || match &prepared {
-                Ok(entry) => shared.insert_into_l1(&key, entry.slot.as_ref()),
-                Err(_) => shared.remove_from_l1(&key),
+            shared.activity.write_at_once(key, || match &prepared {
+                Ok(entry) => shared.insert_into_l1(key, entry.slot.as_ref()),
+                Err(_) => shared.remove_from_l1(key),
             });
             return Ok(stored);
         };
         Ok(match prepared {
-            Ok(entry) => self.set_through(l2, &key, entry).await,
-            Err(reason) => self.drop_older(l2, &key, reason).await,
+            Ok(entry) => self.set_through(l2, key, entry).await,
+            Err(reason) => self.drop_older(l2, key, reason).await,
         })
     }
 

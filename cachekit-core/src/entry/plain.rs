@@ -11,18 +11,13 @@ const CHECKSUM_LEN: usize = 8;
 /// What comes before the payload.
 pub(crate) const OVERHEAD: usize = Header::LEN + CHECKSUM_LEN;
 
-/// Room for the header and the checksum: serialize the payload behind it, then [`finish`].
-pub(crate) fn begin() -> Vec<u8> {
-    vec![0; OVERHEAD]
-}
-
-/// Fills in what [`begin`] left room for.
-pub(crate) fn finish(mut bytes: Vec<u8>, header: &Header, key: &Key) -> Bytes {
+/// The entry of a payload that stands behind [`OVERHEAD`] bytes of room.
+pub(crate) fn finish(mut buffer: Vec<u8>, header: &Header, key: &Key) -> Bytes {
     let header = header.to_bytes();
-    let checksum = checksum(&header, key, &bytes[OVERHEAD..]);
-    bytes[..Header::LEN].copy_from_slice(&header);
-    bytes[Header::LEN..OVERHEAD].copy_from_slice(&checksum.to_be_bytes());
-    bytes.into()
+    let checksum = checksum(&header, key, &buffer[OVERHEAD..]);
+    buffer[..Header::LEN].copy_from_slice(&header);
+    buffer[Header::LEN..OVERHEAD].copy_from_slice(&checksum.to_be_bytes());
+    buffer.into()
 }
 
 /// The header and the payload of stored bytes, if they are an entry of this key: not damaged, not of a future version,
@@ -85,7 +80,7 @@ mod tests {
     #[test]
     fn the_golden_entry_is_written_and_read() {
         let payload = hex("82a36167651ea46e616d65a5616c696365");
-        let mut bytes = begin();
+        let mut bytes = vec![0; OVERHEAD];
         bytes.extend_from_slice(&payload);
         assert_eq!(finish(bytes, &header(), &key()), hex(GOLDEN));
         assert_eq!(read_one(hex(GOLDEN)), Some((header(), payload.into())));

@@ -9,12 +9,13 @@ pub(crate) use slot::{Absent, Slot};
 use crate::ErrorKind;
 use crate::cache::Error;
 use crate::clock::{Clock, Tick};
-use crate::key::{Key, KeyHashBuilder, Lookup, Scope};
+use crate::key::{Key, KeyHashBuilder, Scope};
 use expiry::ExpiryIndex;
 use quick_cache::sync::Cache as Engine;
-use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
+use quick_cache::{Equivalent, Lifecycle, OptionsBuilder, Weighter};
 use std::any::Any;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// What an entry weighs beyond its encoded bytes and its key: the slot, the engine's and the index's share.
@@ -78,11 +79,13 @@ impl L1 {
             (share, share * limits.max_entries)
         };
         let expected = usize::try_from(capacity / least.max(LIGHTEST_ENTRY)).unwrap_or(usize::MAX);
+        let shards = shards(capacity, expected, limits.max_entry_bytes);
         let mut options = OptionsBuilder::new();
         options
             .estimated_items_capacity(expected)
-            .weight_capacity(capacity)
-            .shards(shards(capacity, limits.max_entry_bytes))
+            // The engine rounds each shard's part up.
+            .weight_capacity(capacity - capacity % shards as u64)
+            .shards(shards)
             // In a cache of a handful of entries the cold share would not hold even one.
             .hot_allocation(if expected < 64 { 1.0 } else { HOT_ALLOCATION });
         let options =
@@ -94,8 +97,8 @@ impl L1 {
     }
 
     /// A live entry.
-    pub(crate) fn get(&self, lookup: Lookup<'_>) -> Option<Arc<Slot>> {
-        let slot = self.engine.get(&lookup)?;
+    pub(crate) fn get(&self, key: &(impl Hash + Equivalent<Key>)) -> Option<Arc<Slot>> {
+        let slot = self.engine.get(key)?;
         self.is_live(&slot).then_some(slot)
     }
 
@@ -167,12 +170,17 @@ pub(crate) fn weight(key: &Key, encoded_len: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Four shards a core spread the locks; fewer when a shard would be too small for the largest entry.
-fn shards(capacity: u64, max_entry_bytes: u64) -> usize {
+/// Four shards a core spread the locks; fewer when a shard would be too small for the largest entry, or would hold so few
+/// that an uneven spread of keys leaves room unused.
+fn shards(capacity: u64, expected_entries: usize, max_entry_bytes: u64) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let mut shards = (cores * 4).next_power_of_two();
-    // 3 % of the shard is lost to `HOT_ALLOCATION`.
-    while shards > 1 && capacity / shards as u64 / 100 * 97 < max_entry_bytes {
+    let too_small = |shards: usize| {
+        // 3 % of the shard is lost to `HOT_ALLOCATION`.
+        let largest = capacity / shards as u64 / 100 * 97;
+        largest < max_entry_bytes || expected_entries.div_ceil(shards) < 32
+    };
+    while shards > 1 && too_small(shards) {
         shards /= 2;
     }
     shards

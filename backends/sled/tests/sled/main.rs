@@ -1,4 +1,11 @@
 //! The backend as its users see it, on real files.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 mod contract;
 mod lifecycle;
