@@ -203,6 +203,20 @@ async fn s26_q22_a_value_that_does_not_serialize_never_counts() {
     assert_eq!((rig.state(), rig.failures(), rig.writes()), ("CLOSED", 0, 0));
 }
 
+#[tokio::test]
+async fn s28_with_the_l2_failing_each_process_computes_for_itself_and_keeps_the_result() {
+    let one = Rig::new();
+    let two = one.second();
+    for rig in [&one, &two] {
+        rig.faults.down(ErrorKind::Unavailable);
+        for i in 0..20 {
+            assert_eq!(compute(rig, &i.to_string()).await.source, Source::Computed);
+            assert!(rig.in_l1(&i.to_string()).await);
+        }
+        assert_eq!((rig.state(), rig.failures()), ("CLOSED", 0));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn s29_a_build_that_does_not_answer_is_bounded_and_counts() {
     let rig = Rig::new();
@@ -214,7 +228,7 @@ async fn s29_a_build_that_does_not_answer_is_bounded_and_counts() {
 }
 
 #[tokio::test]
-async fn s30_s31_s32_s33_s34_while_open() {
+async fn s30_s31_s32_s33_s34_u107_while_open() {
     let rig = Rig::new();
     compute(&rig, "hit").await;
     rig.cache.breaker().force_open();
@@ -400,7 +414,7 @@ async fn s66_s67_after_recovery_it_takes_a_full_count_and_the_next_cycle_has_the
 }
 
 #[tokio::test]
-async fn s69_health_has_the_documented_shape() {
+async fn s69_u112_health_has_the_documented_shape() {
     let rig = opened().await;
     let health = serde_json::to_value(rig.cache.health()).unwrap();
     let breaker = &health["circuit_breaker"];

@@ -379,3 +379,40 @@ async fn json_is_another_format_and_never_read_as_message_pack() {
     assert_eq!(message_pack.cache.get::<i32>("k").await.unwrap(), None);
     assert_eq!(message_pack.degraded("decode"), 1);
 }
+
+#[tokio::test]
+async fn u034_u140_u143_jitter_spreads_ttls_within_its_bounds_in_both_tiers() {
+    let rig = Rig::with(|b| b.ttl_jitter(0.1).ttl_jitter_seed(1).default_ttl(Duration::from_secs(100)));
+    for i in 0..1_000 {
+        let _ = rig.cache.set(&i.to_string(), i).await.unwrap();
+    }
+    let alive = async |rig: &Rig| {
+        let mut alive = 0;
+        for i in 0..1_000 {
+            alive += usize::from(rig.cache.get::<i32>(&i.to_string()).await.unwrap().is_some());
+        }
+        alive
+    };
+    let tiers = [&rig, &rig.second()];
+    rig.clock.advance(Duration::from_millis(89_999));
+    for tier in tiers {
+        assert_eq!(alive(tier).await, 1_000);
+    }
+    rig.clock.advance(Duration::from_secs(10));
+    for tier in tiers {
+        assert!((400..600).contains(&alive(tier).await));
+    }
+    rig.clock.advance(Duration::from_secs(10) + Duration::from_millis(2));
+    for tier in tiers {
+        assert_eq!(alive(tier).await, 0);
+    }
+    let _ = rig.cache.set_with_ttl("short", 1, Duration::from_millis(1)).await.unwrap();
+    assert!(rig.in_l1("short").await, "never to zero");
+    let _ = rig.cache.set_with_ttl("never", 1, Ttl::Never).await.unwrap();
+    rig.clock.advance(Duration::from_secs(1_000_000_000));
+    assert!(rig.in_l1("never").await);
+    for fraction in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
+        let error = Cache::builder("n").ttl_jitter(fraction).build().unwrap_err();
+        assert!(error.to_string().contains("ttl_jitter"), "{error}");
+    }
+}

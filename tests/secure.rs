@@ -129,7 +129,7 @@ async fn u122_u121_a_plaintext_entry_never_opens_and_fail_open_overwrites_it() {
 }
 
 #[tokio::test]
-async fn fail_open_makes_tampering_a_miss() {
+async fn s27_fail_open_makes_tampering_a_miss() {
     let rig = rig(secure());
     let _ = rig.cache.set("k", "value".to_owned()).await.unwrap();
     tamper(&rig, "n:k");
@@ -141,7 +141,7 @@ async fn fail_open_makes_tampering_a_miss() {
 }
 
 #[tokio::test]
-async fn fail_closed_makes_tampering_an_error_to_every_waiter_and_keeps_the_evidence() {
+async fn s27_fail_closed_makes_tampering_an_error_to_every_waiter_and_keeps_the_evidence() {
     let rig = rig(secure());
     let _ = rig.cache.set("k", "value".to_owned()).await.unwrap();
     tamper(&rig, "n:k");

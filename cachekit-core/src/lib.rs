@@ -26,6 +26,9 @@ mod l1;
 mod l2;
 #[cfg(all(feature = "cache", feature = "metrics"))]
 mod metrics;
+#[cfg(all(feature = "cache", not(feature = "metrics")))]
+#[path = "no_metrics.rs"]
+mod metrics;
 mod seal;
 #[cfg(feature = "testing")]
 pub mod testing;

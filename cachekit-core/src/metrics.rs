@@ -1,6 +1,6 @@
 //! Series through the `metrics` facade: whatever recorder the application installed, whenever it did.
 
-use crate::cache::Reason;
+use crate::cache::{Reason, Source};
 use metrics::{Key, KeyName, Label, Level, Metadata, SharedString};
 use std::fmt;
 
@@ -8,9 +8,12 @@ static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, 
 
 /// The keys of one namespace's series, joined once, since the recorder is asked on every event.
 pub(crate) struct Exporter {
-    requests: [(&'static str, &'static str, Key); 3],
+    l1_hits: Key,
+    l2_hits: Key,
+    misses: Key,
     degraded: [Key; Reason::ALL.len()],
-    builds: [(&'static str, Key); 2],
+    built: Key,
+    not_built: Key,
 }
 
 impl Exporter {
@@ -20,29 +23,31 @@ impl Exporter {
             let rest = labels.iter().map(|(name, value)| Label::from_static_parts(name, value));
             Key::from_parts(KeyName::from_const_str(name), std::iter::once(namespace).chain(rest).collect::<Vec<_>>())
         };
-        let request = |result, tier| (result, tier, key("cache_requests_total", &[("result", result), ("tier", tier)]));
-        let build = |result| (result, key("cache_builds_total", &[("result", result)]));
+        let request = |result, tier| key("cache_requests_total", &[("result", result), ("tier", tier)]);
         Self {
-            requests: [request("hit", "l1"), request("hit", "l2"), request("miss", "none")],
+            l1_hits: request("hit", "l1"),
+            l2_hits: request("hit", "l2"),
+            misses: request("miss", "none"),
             degraded: Reason::ALL.map(|reason| key("cache_degraded_total", &[("reason", reason.as_str())])),
-            builds: [build("ok"), build("failed")],
+            built: key("cache_builds_total", &[("result", "ok")]),
+            not_built: key("cache_builds_total", &[("result", "failed")]),
         }
     }
 
-    pub(crate) fn request(&self, result: &str, tier: &str) {
-        if let Some((_, _, key)) = self.requests.iter().find(|(r, t, _)| *r == result && *t == tier) {
-            increment(key);
-        }
+    pub(crate) fn answered(&self, source: Source) {
+        increment(match source {
+            Source::L1 => &self.l1_hits,
+            Source::L2 => &self.l2_hits,
+            Source::Computed => &self.misses,
+        });
     }
 
     pub(crate) fn degraded(&self, reason: Reason) {
         increment(&self.degraded[reason.index()]);
     }
 
-    pub(crate) fn build(&self, result: &str) {
-        if let Some((_, key)) = self.builds.iter().find(|(r, _)| *r == result) {
-            increment(key);
-        }
+    pub(crate) fn built(&self, successfully: bool) {
+        increment(if successfully { &self.built } else { &self.not_built });
     }
 }
 

@@ -61,6 +61,17 @@ impl Lifetime {
         self == Self::NEVER_ENDS
     }
 
+    /// Longer or shorter by a factor; never nothing.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "rounded within the bounds that follow"
+    )]
+    pub(crate) fn scaled(self, factor: f64) -> Self {
+        Self(((self.0 as f64 * factor).round() as u64).clamp(1, u64::MAX / 2))
+    }
+
     /// As a backend takes it.
     pub(crate) fn duration(self) -> Option<Duration> {
         (!self.never_ends()).then(|| Duration::from_millis(self.0))

@@ -116,31 +116,34 @@ fn nanos_each(times: u32, run: &mut dyn FnMut()) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(times)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// The medians of several things that are done in turn.
-fn alternate<const N: usize>(mut runs: [&mut dyn FnMut(); N]) -> [f64; N] {
+/// Nanoseconds of ours, bare and ring, measured in turn, round by round.
+type Rounds = Vec<[f64; 3]>;
+
+fn alternate(mut runs: [&mut dyn FnMut(); 3]) -> Rounds {
     let once = nanos_each(3, runs[0]);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
     let times = (ROUND.as_secs_f64() * 1e9 / once).clamp(1.0, 1e6) as u32;
-    let mut measured = [(); N].map(|()| Vec::new());
-    for _ in 0..ROUNDS {
-        for (run, measured) in runs.iter_mut().zip(&mut measured) {
-            measured.push(nanos_each(times, *run));
-        }
-    }
-    measured.map(median)
+    let round = |_| [0, 1, 2].map(|which: usize| nanos_each(times, runs[which]));
+    (0..ROUNDS).map(round).collect()
 }
 
-fn print_row(what: &str, len: usize, [ours, bare, ring]: [f64; 3]) {
+/// Ratios and differences are taken within a round, since the machine is not the same from one to the next.
+fn print_row(what: &str, len: usize, rounds: &Rounds) {
+    let of = |value: fn(&[f64; 3]) -> f64| median(rounds.iter().map(value));
     println!(
-        "| {what} | {len} | {ours:.0} | {bare:.0} | {:.3} | {:+.0} | {ring:.0} | {:.3} |",
-        ours / bare,
-        ours - bare,
-        ours / ring
+        "| {what} | {len} | {:.0} | {:.0} | {:.3} | {:+.0} | {:.0} | {:.2} |",
+        of(|round| round[0]),
+        of(|round| round[1]),
+        of(|round| round[0] / round[1]),
+        of(|round| round[0] - round[1]),
+        of(|round| round[2]),
+        of(|round| round[0] / round[2]),
     );
 }
 
@@ -157,13 +160,13 @@ fn main() {
             &mut || drop(black_box(bare.seal(black_box(&payload)))),
             &mut || drop(black_box(ring.seal(black_box(&payload)))),
         ]);
-        print_row("seal", len, sealed);
+        print_row("seal", len, &sealed);
         let entries = (ours.seal(&payload), bare.seal(&payload), ring.seal(&payload));
         let opened = alternate([
             &mut || drop(black_box(ours.open(black_box(&entries.0)))),
             &mut || drop(black_box(bare.open(black_box(&entries.1)))),
             &mut || drop(black_box(ring.open(black_box(&entries.2)))),
         ]);
-        print_row("open", len, opened);
+        print_row("open", len, &opened);
     }
 }

@@ -44,11 +44,12 @@ impl Prk {
         Some((key, id))
     }
 
-    /// The key that hides the names of entries.
+    /// The key that hides the names of entries. In place of what never happens stands another secret, not a known key.
     pub(crate) fn names_key(&self) -> Zeroizing<[u8; 32]> {
-        self.expand(&[NAMES]).unwrap_or_default()
+        self.expand(&[NAMES]).unwrap_or_else(|| Zeroizing::clone(&self.0))
     }
 
+    /// Without a fingerprint, which never happens, two keys would be taken for one, and the ring refused.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         self.expand(&[FINGERPRINT]).map_or_else(Default::default, |okm| *okm)
     }

@@ -4,8 +4,8 @@ use zeroize::Zeroizing;
 
 const DIGITS: usize = 64;
 
-/// Why a text is no master key. It tells the length and the first bad position, counted in bytes from 0, and nothing of
-/// the text.
+/// Why a text is no master key. It tells the length and the first bad position, counted in bytes from 0 without the
+/// whitespace around it, and nothing of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

@@ -44,16 +44,20 @@ impl Secure {
         Self { ring, settings }
     }
 
-    /// An entry that is not authentic is an error: see [`FailMode::Closed`].
-    pub fn fail_closed(mut self) -> Self {
-        self.settings.fail_mode = FailMode::Closed;
+    /// One of the two below, where a configuration says which.
+    pub fn fail_mode(mut self, mode: FailMode) -> Self {
+        self.settings.fail_mode = mode;
         self
     }
 
+    /// An entry that is not authentic is an error: see [`FailMode::Closed`].
+    pub fn fail_closed(self) -> Self {
+        self.fail_mode(FailMode::Closed)
+    }
+
     /// An entry that is not authentic is a miss: see [`FailMode::Open`]. The default.
-    pub fn fail_open(mut self) -> Self {
-        self.settings.fail_mode = FailMode::Open;
-        self
+    pub fn fail_open(self) -> Self {
+        self.fail_mode(FailMode::Open)
     }
 
     /// Finds the tenant that a key belongs to. Each tenant's entries have a key of their own, and one's entry never

@@ -43,6 +43,7 @@ async fn u118_no_needle_reaches_the_store() {
         let needle = noise.bytes(16);
         let value = |front: usize| Bytes::from([&vec![b'a'; front][..], &needle, &[b'z'; 300]].concat());
 
+        assert!(occurs(&needle, &value(7)), "the control");
         backend.set("set", value(0), SetOptions::default()).await.unwrap();
         backend.set("set:ttl", value(1), for_a_minute()).await.unwrap();
         let many: Vec<_> = ["m1", "m2", "m3"].into_iter().zip((2..).map(value)).collect();

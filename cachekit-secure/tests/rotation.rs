@@ -6,6 +6,7 @@ use cachekit_core::testing::ManualClock;
 use cachekit_core::{Acceptance, OpenError, SealContext};
 use cachekit_secure::{Keyring, KeyringError, Secure};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use support::{CONTEXT, acceptance, header, master, open, seal, seal_in};
 
@@ -116,19 +117,28 @@ fn health_tells_when_the_previous_keys_can_go() {
 
 #[test]
 fn sealing_goes_on_while_keys_are_replaced() {
+    const LAST: u8 = 40;
     let secure = Secure::new(ring(1, &[]));
+    let (rounds, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let sealer = secure.sealer();
+        let (rounds, stop) = (&rounds, &stop);
         let worker = scope.spawn(move || {
-            for _ in 0..500 {
+            while !stop.load(SeqCst) {
                 let entry = seal(&*sealer, b"value");
                 assert_eq!(open(&*sealer, entry).unwrap(), "value");
+                rounds.fetch_add(1, SeqCst);
             }
         });
-        for key in 2..20 {
+        for key in 2..=LAST {
             secure.reload(ring(key, &[key - 1])).unwrap();
-            std::thread::yield_now();
+            // What is sealed now may be opened under the next ring, but not under the one after that.
+            let seen = rounds.load(SeqCst);
+            while rounds.load(SeqCst) < seen + 2 && !worker.is_finished() {
+                std::thread::yield_now();
+            }
         }
-        worker.join().unwrap();
+        stop.store(true, SeqCst);
     });
+    assert!(rounds.load(SeqCst) >= usize::from(2 * (LAST - 1)));
 }

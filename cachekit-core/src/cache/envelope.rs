@@ -50,6 +50,7 @@ impl Cache {
         ttl: Lifetime,
     ) -> Result<Entry, Reason> {
         let shared = &*self.shared;
+        let ttl = shared.jitter.apply(ttl);
         shared.longest_ttl.fetch_max(ttl.millis(), Ordering::Relaxed);
         if shared.l2.is_none() && shared.sealer.is_none() {
             // Only the length is of use.

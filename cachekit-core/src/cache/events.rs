@@ -3,7 +3,6 @@
 use super::outcome::{Reason, Source};
 use crate::breaker::{CircuitBreaker, State};
 use crate::counter::Striped;
-#[cfg(feature = "metrics")]
 use crate::metrics::Exporter;
 use crate::{BackendError, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -22,7 +21,6 @@ pub(crate) struct Events {
     build_is_failing: AtomicBool,
     operations_are_failing: AtomicBool,
     breaker_state: AtomicU8,
-    #[cfg(feature = "metrics")]
     exporter: Exporter,
 }
 
@@ -41,7 +39,6 @@ impl Events {
             build_is_failing: AtomicBool::new(false),
             operations_are_failing: AtomicBool::new(false),
             breaker_state: AtomicU8::new(State::Closed as u8),
-            #[cfg(feature = "metrics")]
             exporter: Exporter::new(namespace),
         }
     }
@@ -51,17 +48,14 @@ impl Events {
         match source {
             Source::L1 => self.l1_hits.increment(),
             Source::L2 => add(&self.l2_hits),
-            Source::Computed => return self.missed(),
+            Source::Computed => add(&self.misses),
         }
-        #[cfg(feature = "metrics")]
-        self.exporter.request("hit", source.as_str());
+        self.exporter.answered(source);
     }
 
     /// A read found nothing.
     pub(super) fn missed(&self) {
-        add(&self.misses);
-        #[cfg(feature = "metrics")]
-        self.exporter.request("miss", "none");
+        self.answered(Source::Computed);
     }
 
     /// A caller was given what another one computed.
@@ -71,7 +65,6 @@ impl Events {
 
     pub(crate) fn degraded(&self, reason: Reason) {
         add(&self.degraded[reason.index()]);
-        #[cfg(feature = "metrics")]
         self.exporter.degraded(reason);
     }
 
@@ -81,8 +74,7 @@ impl Events {
 
     pub(crate) fn built(&self, backend: &'static str, error: Option<&BackendError>) {
         add(if error.is_none() { &self.builds_ok } else { &self.builds_failed });
-        #[cfg(feature = "metrics")]
-        self.exporter.build(if error.is_none() { "ok" } else { "failed" });
+        self.exporter.built(error.is_none());
         match error {
             Some(error) if !self.build_is_failing.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(namespace = self.namespace, backend, %error, "the cache's backend cannot be built; going on without it");

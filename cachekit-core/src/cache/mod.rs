@@ -8,6 +8,7 @@ mod envelope;
 mod error;
 mod events;
 mod flight;
+mod jitter;
 mod outcome;
 mod place;
 mod read;
@@ -33,6 +34,7 @@ use crate::seal::Sealer;
 use crate::timer;
 use crate::ttl::{Lifetime, Ttl};
 use activity::Activity;
+use jitter::Jitter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -96,6 +98,7 @@ struct Shared {
     sealer: Option<Arc<dyn Sealer>>,
     schema_version: u32,
     max_value_bytes: usize,
+    jitter: Jitter,
     negative_ttl: Option<Lifetime>,
     l1_max_ttl: Option<Duration>,
     l1_during_outage: bool,

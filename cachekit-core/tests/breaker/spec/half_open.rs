@@ -202,7 +202,7 @@ fn ended_cycle(rig: &Rig) -> (Permit<'_>, Permit<'_>) {
 }
 
 #[test]
-fn s56_the_success_of_an_ended_cycle_cannot_close() {
+fn s56_u106_the_success_of_an_ended_cycle_cannot_close() {
     let rig = Rig::cooled(single());
     let (old, new) = ended_cycle(&rig);
     old.success();
