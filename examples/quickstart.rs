@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::error::Error;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let options = Options::parse(std::env::args().skip(1))?;
+    let Some(options) = Options::parse(std::env::args_os().skip(1))? else {
+        writeln!(out, "{USAGE}")?;
+        return Ok(());
+    };
     for file in &options.files {
         describe(file)?;
     }
@@ -47,8 +51,11 @@ async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     cache.exists("anything").await?;
     let l2 = cache.health().l2;
-    let l2 = l2.map_or("no backend".to_owned(), |l2| format!("{} is {}", l2.backend, l2.status));
-    writeln!(out, "{l2} after {:.1} ms", start.elapsed().as_secs_f64() * 1_000.0)?;
+    let l2 = l2.map_or("no backend".to_owned(), |l2| {
+        let why = l2.last_error.map(|error| format!(" ({error}); going on without it")).unwrap_or_default();
+        format!("{} is {}{why}", l2.backend, l2.status)
+    });
+    writeln!(out, "{l2}, after {:.1} ms", start.elapsed().as_secs_f64() * 1_000.0)?;
     for pass in 1..=2 {
         for file in &options.files {
             let key = describe(file)?;
@@ -88,6 +95,8 @@ impl fmt::Display for Line<'_> {
     }
 }
 
+const USAGE: &str = "usage: cargo run --example quickstart [-- [--url URL] [--reset] [FILE...]]";
+
 struct Options {
     url: String,
     reset: bool,
@@ -95,25 +104,28 @@ struct Options {
 }
 
 impl Options {
-    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+    /// `None`: help was asked for.
+    fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));
         let url = format!("sled://{}", home.join("target/quickstart").display());
         let mut options = Self { url, reset: false, files: Vec::new() };
         while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--url" => options.url = arguments.next().ok_or("--url takes a URL")?,
-                "--reset" => options.reset = true,
-                flag if flag.starts_with("--") => {
-                    return Err(format!("unknown option {flag}; there are --url URL and --reset"));
+            match argument.to_str() {
+                Some("--url") => {
+                    let url = arguments.next().ok_or("--url takes a URL")?;
+                    options.url = url.into_string().map_err(|_| "the URL is not text")?;
                 }
-                file => options.files.push(file.into()),
+                Some("--reset") => options.reset = true,
+                Some("--help" | "-h") => return Ok(None),
+                Some(flag) if flag.starts_with('-') => return Err(format!("unknown option {flag}; {USAGE}")),
+                _ => options.files.push(argument.into()),
             }
         }
         if options.files.is_empty() {
             let ours = ["Cargo.lock", "README.md", "examples/quickstart.rs", "cachekit-core/src/backend/traits.rs"];
             options.files.extend(ours.map(|file| home.join(file)));
         }
-        Ok(options)
+        Ok(Some(options))
     }
 }
 

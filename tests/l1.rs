@@ -65,11 +65,39 @@ async fn max_entries_bounds_entries() {
 }
 
 #[tokio::test]
-async fn a_value_that_l1_cannot_hold_replaces_the_older_one_by_nothing() {
-    let cache = Cache::builder("n").max_bytes(10_000).max_entries(100).build().unwrap();
-    let _ = cache.set("k", vec![1_u8; 10]).await.unwrap();
-    let _ = cache.set("k", vec![1_u8; 20_000]).await.unwrap();
-    assert_eq!(cache.get::<Vec<u8>>("k").await.unwrap(), None);
+async fn a_value_that_l1_cannot_hold_replaces_the_older_one_by_nothing_and_says_so() {
+    use cachekit::Reason;
+    let bounded = |builder: cachekit::CacheBuilder| builder.max_bytes(10_000).max_entries(100);
+    let cache = bounded(Cache::builder("n")).build().unwrap();
+    for bytes in [9_900, 20_000] {
+        assert_eq!(cache.set("k", vec![1_u8; 10]).await.unwrap(), Stored::Stored);
+        assert_eq!(cache.set("k", vec![1_u8; bytes]).await.unwrap(), Stored::Skipped(Reason::TooLarge), "{bytes}");
+        assert_eq!(cache.get::<Vec<u8>>("k").await.unwrap(), None);
+    }
+    // With an L2 it is there, and L1 does not get in the way.
+    let rig = support::Rig::with(bounded);
+    let _ = rig.cache.set("k", vec![1_u8; 10]).await.unwrap();
+    assert_eq!(rig.cache.set("k", vec![1_u8; 20_000]).await.unwrap(), Stored::Stored);
+    assert_eq!(rig.cache.get::<Vec<u8>>("k").await.unwrap(), Some(vec![1; 20_000]));
+    rig.faults.fail_all(cachekit::testing::Op::Set, cachekit::ErrorKind::Unavailable);
+    let stored = rig.cache.set("k", vec![1_u8; 20_000]).await.unwrap();
+    assert_eq!(stored, Stored::Skipped(Reason::WriteError), "in no tier at all");
+}
+
+#[tokio::test]
+async fn odd_bounds_are_bounds_too() {
+    for (bytes, most) in
+        [(u64::MAX, 1), (u64::MAX, 2), (u64::MAX, u64::MAX), (1_000, 600), (10, 11), (1 << 16, 100_000)]
+    {
+        let cache = Cache::builder("n").max_bytes(bytes).max_entries(most).build().unwrap();
+        for i in 0..100 {
+            let _ = cache.set(&i.to_string(), i).await.unwrap();
+        }
+        assert!(entries(&cache) as u64 <= most, "{bytes} {most}");
+        assert!(self::bytes(&cache) <= bytes, "{bytes} {most}");
+    }
+    let small = Cache::builder("n").max_bytes(1 << 16).build().unwrap();
+    assert_eq!(small.set("k", 1).await.unwrap(), Stored::Stored);
 }
 
 #[tokio::test]

@@ -186,7 +186,6 @@ fn settings_that_make_no_sense_are_refused_by_name() {
         (none().without_l1(), "without_l1"),
         (none().max_entries(0), "max_entries"),
         (none().max_bytes(0), "max_bytes"),
-        (none().max_bytes(10).max_entries(11), "max_bytes"),
         (none().max_value_bytes(0), "max_value_bytes"),
         (none().build_timeout(Duration::ZERO), "build_timeout"),
         (none().operation_timeout(Duration::ZERO), "operation_timeout"),

@@ -3,27 +3,42 @@
 use crate::{BackendError, ErrorKind};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::time::Sleep;
+use tokio::runtime::{Handle, Id};
 
-/// A timer, or the error that says what the runtime lacks.
-pub(crate) fn sleep(after: Duration) -> Result<Sleep, BackendError> {
-    if Handle::try_current().is_err() {
-        return Err(BackendError::new(
-            ErrorKind::ConfigInvalid,
-            "a backend needs a Tokio runtime, and there is none here",
-        ));
-    }
-    // Tokio has no question for "do you have timers?"; it panics.
-    catch_unwind(|| tokio::time::sleep(after)).map_err(|_| {
+thread_local! {
+    /// The runtime that was last found to have no timers, so that Tokio panics over it once and not at every call.
+    static TIMERLESS: Cell<Option<Id>> = const { Cell::new(None) };
+}
+
+/// A timer, or the error that says what the runtime lacks. A timer whose runtime has ended has run out.
+pub(crate) fn sleep(after: Duration) -> Result<impl Future<Output = ()>, BackendError> {
+    let runtime = Handle::try_current()
+        .map_err(|_| {
+            BackendError::new(ErrorKind::ConfigInvalid, "a backend needs a Tokio runtime, and there is none here")
+        })?
+        .id();
+    let timerless = || {
         BackendError::new(
             ErrorKind::ConfigInvalid,
             "a backend needs a Tokio runtime with timers: call `enable_time` on the runtime's builder",
         )
-    })
+    };
+    if TIMERLESS.get() == Some(runtime) {
+        return Err(timerless());
+    }
+    // Tokio has no question for "do you have timers?"; it panics.
+    match catch_unwind(|| tokio::time::sleep(after)) {
+        // It also panics when a timer is polled from elsewhere after its runtime has ended.
+        Ok(sleep) => Ok(AssertUnwindSafe(sleep).catch_unwind().map(drop)),
+        Err(_) => {
+            TIMERLESS.set(Some(runtime));
+            Err(timerless())
+        }
+    }
 }
 
 /// How a call of foreign code ended.

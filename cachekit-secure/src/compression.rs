@@ -90,12 +90,15 @@ static CODECS: &[&dyn Codec] = &[
 pub(crate) fn inflate(flag: u8, payload: &[u8], max_inflated: usize) -> Option<Bytes> {
     let codec = CODECS.iter().find(|codec| codec.flag() == flag)?;
     let (prefix, compressed) = payload.split_first_chunk::<PREFIX>()?;
-    let len = usize::try_from(u32::from_be_bytes(*prefix)).ok()?;
-    if len > max_inflated || len > codec.most(compressed.len()) {
-        return None;
-    }
+    let len = bounded_len(*codec, *prefix, compressed.len(), max_inflated)?;
     let mut inflated = vec![0; len];
     (codec.inflate(compressed, &mut inflated)? == len).then(|| inflated.into())
+}
+
+/// The length that the prefix says, if it is within the bound and can come out of so many compressed bytes.
+fn bounded_len(codec: &dyn Codec, prefix: [u8; PREFIX], compressed_len: usize, max_inflated: usize) -> Option<usize> {
+    let len = usize::try_from(u32::from_be_bytes(prefix)).ok()?;
+    (len <= max_inflated && len <= codec.most(compressed_len)).then_some(len)
 }
 
 #[cfg(test)]
@@ -150,6 +153,14 @@ mod tests {
         assert!(compress(100, -1, 100).is_none(), "the codec failed");
         let too_short = Compression { codec: &Fake, level: 1 }.compress(&[0; 4], 5, 100, 16);
         assert_eq!(too_short, None);
+    }
+
+    /// Before anything is allocated.
+    #[test]
+    fn a_length_is_bounded_by_the_setting_and_by_what_there_is() {
+        let bounded = |compressed_len, max| bounded_len(&Fake, 10_u32.to_be_bytes(), compressed_len, max);
+        assert_eq!((bounded(10, 10), bounded(11, 11), bounded(99, 99)), (Some(10), Some(10), Some(10)));
+        assert_eq!((bounded(9, 10), bounded(10, 9), bounded(0, 0)), (None, None, None));
     }
 
     #[cfg(feature = "lz4")]

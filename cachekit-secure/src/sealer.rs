@@ -71,6 +71,8 @@ impl EntrySealer {
         let header_bytes = header.to_bytes();
         let aad = aad::build(purpose, &header_bytes, id, context).ok_or(SealError::TooLarge)?;
         let nonce = self.random.nonce().map_err(|_| SealError::Randomness)?;
+        // Exactly: where there is no room for the tag, a buffer twice as large would be kept with the entry.
+        buffer.reserve_exact(TAG_LEN);
         let tag = cipher.seal(&nonce, &aad, &mut buffer[HEADROOM..]).map_err(|_| SealError::TooLarge)?;
         layout::write_front(&mut buffer, &header_bytes, id, &nonce);
         buffer.extend_from_slice(&tag);

@@ -50,7 +50,7 @@ use std::time::Duration;
 /// use cachekit_core::{Backend, BackendError, BackendHealth, Capabilities, SetOptions, async_trait};
 /// use bytes::Bytes;
 ///
-/// /// Remembers nothing: what a cache is allowed to do at any time.
+/// /// The shape only: it remembers nothing, so it fails the checks of all that is to be remembered.
 /// #[derive(Debug)]
 /// struct Forgetful;
 ///

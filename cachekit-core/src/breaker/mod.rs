@@ -56,8 +56,8 @@
 //! - the backend's factory returned an error;
 //! - the backend's factory panicked;
 //! - building the backend took longer than the build timeout;
-//! - with [`count_operation_errors`](BreakerConfig::with_count_operation_errors) only: a temporary error or a timeout
-//!   of an operation on a backend that was built.
+//! - with [`count_operation_errors`](BreakerConfig::with_count_operation_errors) only: a temporary error, a timeout
+//!   or refused credentials of an operation on a backend that was built.
 //!
 //! One attempt to build counts once, however many callers waited for it. Everything else is neutral: the errors and
 //! panics of the caller's function, a cancelled call, what does not decode, decrypt or authenticate, an invalid key, a

@@ -14,6 +14,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 16;
@@ -21,6 +22,8 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Activity {
     shards: [Mutex<Shard>; SHARDS],
+    /// Clears under way, of whatever scope.
+    clears: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +39,9 @@ struct Record {
     /// Fills and writes that hold this record.
     users: usize,
     writers: usize,
+    /// The generations of the fills that write to the L2 right now. One that is outdated may land after what outdated it,
+    /// and is taken back only then: until that is done, the L2 is not to be believed.
+    writing_fills: Vec<u64>,
     flights: Vec<ActiveFlight>,
 }
 
@@ -48,7 +54,7 @@ struct ActiveFlight {
 
 impl Activity {
     pub(super) fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()) }
+        Self { shards: std::array::from_fn(|_| Mutex::default()), clears: AtomicUsize::new(0) }
     }
 
     fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
@@ -114,6 +120,7 @@ impl Activity {
 
     /// Begins to clear a scope. What was begun before is not stored any more.
     pub(super) fn clear(&self, scope: &Scope) -> Clear<'_> {
+        self.clears.fetch_add(1, Ordering::AcqRel);
         self.pass_through(scope, |shard| shard.clears += 1);
         Clear { activity: self, scope: scope.clone() }
     }
@@ -126,9 +133,14 @@ impl Activity {
         }
     }
 
-    /// Fills and writes under way.
+    /// Fills, writes and clears under way.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).records.values().map(|record| record.users).sum::<usize>()).sum()
+        self.clears.load(Ordering::Acquire)
+            + self
+                .shards
+                .iter()
+                .map(|shard| lock(shard).records.values().map(|record| record.users).sum::<usize>())
+                .sum::<usize>()
     }
 }
 
@@ -164,6 +176,24 @@ impl Fill<'_> {
         displaced.is_some()
     }
 
+    /// Begins the write of a fill's value to the L2; `None` when something newer has happened.
+    pub(super) fn write_to_l2(&self) -> Option<FillWrite<'_>> {
+        let mut shard = self.activity.shard(&self.key);
+        let current = self.is_current_in(&shard);
+        let record = shard.records.get_mut(&self.key).filter(|_| current)?;
+        record.writing_fills.push(self.generation);
+        drop(shard);
+        Some(FillWrite { fill: self })
+    }
+
+    /// Whether what the L2 holds may be older than the last set, delete or clear, since an outdated fill may have just
+    /// landed there.
+    pub(super) fn l2_may_be_outdated(&self) -> bool {
+        let shard = self.activity.shard(&self.key);
+        let outdated = |record: &Record| record.writing_fills.iter().any(|fill| *fill != record.generation);
+        shard.records.get(&self.key).is_some_and(outdated)
+    }
+
     pub(super) fn is_current(&self) -> bool {
         self.is_current_in(&self.activity.shard(&self.key))
     }
@@ -192,6 +222,24 @@ impl Drop for Fill<'_> {
         let record = shard.leave(&self.key, |_| ());
         drop(shard);
         drop(record);
+    }
+}
+
+/// A fill on its way to the L2. It ends when the L2 holds what it should: the fill's value, or nothing where that was
+/// outdated and has been taken back.
+#[derive(Debug)]
+pub(super) struct FillWrite<'a> {
+    fill: &'a Fill<'a>,
+}
+
+impl Drop for FillWrite<'_> {
+    fn drop(&mut self) {
+        let fill = self.fill;
+        if let Some(record) = fill.activity.shard(&fill.key).records.get_mut(&fill.key)
+            && let Some(at) = record.writing_fills.iter().position(|generation| *generation == fill.generation)
+        {
+            record.writing_fills.swap_remove(at);
+        }
     }
 }
 
@@ -237,6 +285,7 @@ pub(super) struct Clear<'a> {
 impl Drop for Clear<'_> {
     fn drop(&mut self) {
         self.activity.pass_through(&self.scope, |shard| shard.clears -= 1);
+        self.activity.clears.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

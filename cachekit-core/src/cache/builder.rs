@@ -232,6 +232,7 @@ impl CacheBuilder {
             Some(ttl) => Some(Lifetime::parse(ttl)?.unwrap_or(default_ttl)),
             None => None,
         };
+        self.breaker.validate().map_err(breaker_invalid)?;
         let breaker = match self.shared_breaker {
             Some(breaker) => breaker,
             None => Arc::new(
@@ -278,6 +279,7 @@ impl CacheBuilder {
             l1_during_outage: self.l1_during_outage,
             flight_wait: self.flight_wait,
             longest_ttl: AtomicU64::new(default_ttl.millis()),
+            latest_written_at: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         };
         Ok(Cache { shared: Arc::new(shared), scope, ttl: default_ttl })
@@ -294,8 +296,8 @@ impl CacheBuilder {
         if self.max_entries == 0 {
             return Err(invalid("max_entries", "is zero; use `without_l1` for a cache without L1"));
         }
-        if self.max_bytes < self.max_entries {
-            return Err(invalid("max_bytes", "is less than one byte for each of `max_entries`"));
+        if self.max_bytes == 0 {
+            return Err(invalid("max_bytes", "is zero; use `without_l1` for a cache without L1"));
         }
         if self.max_value_bytes == 0 {
             return Err(invalid("max_value_bytes", "is zero"));
@@ -335,5 +337,5 @@ fn invalid(setting: &str, why: &str) -> Error {
 }
 
 fn breaker_invalid(error: ConfigError) -> Error {
-    Error::new(ErrorKind::ConfigInvalid, format!("circuit breaker: {error}")).with_source(error)
+    Error::new(ErrorKind::ConfigInvalid, error.to_string()).with_source(error)
 }

@@ -83,8 +83,13 @@ impl Cache {
     {
         if let Some((slot, place)) = self.find(key).map_err(CallError::Cache)? {
             let fetched = self.fetch_from_l1(&slot, place.as_ref()).map_err(CallError::Cache)?;
-            if let Some(fetched) = fetched.and_then(with_value) {
-                return Ok(fetched);
+            match fetched {
+                Some(fetched) => {
+                    if let Some(fetched) = with_value(fetched) {
+                        return Ok(fetched);
+                    }
+                }
+                None => self.count_other_type(place.as_ref()),
             }
         }
         Box::pin(self.compute_value(key, function)).await
@@ -123,37 +128,39 @@ impl Cache {
             return Ok(computed(value, Some(Reason::Closed), stored));
         }
         let l2 = shared.l2().map_err(CallError::Cache)?;
-        let (fill, flight) = shared.activity.join::<V>(&place.key);
-        let id = reentry::id(&*flight);
-        if reentry::is_aboard(id) {
-            let why = "the function asked for the key that it computes";
-            return Err(CallError::Cache(Error::new(ErrorKind::Locked, why)));
-        }
-        match flight.board(shared.flight_wait).await {
-            Boarding::Lead(lead) => {
-                let crew = Crew { place: &place, fill: &fill, flight: &flight, lead: Some(&lead) };
-                self.run(crew, l2, function, takes_nothing).await
+        loop {
+            let (fill, flight) = shared.activity.join::<V>(&place.key);
+            if reentry::is_aboard(reentry::id(&*flight)) {
+                let why = "the function asked for the key that it computes";
+                return Err(CallError::Cache(Error::new(ErrorKind::Locked, why)));
             }
-            Boarding::Landed(fetched) if takes_nothing || fetched.value.is_some() => {
-                shared.events.shared();
-                shared.events.answered(fetched.source);
-                Ok(fetched)
-            }
-            Boarding::Refused(error) => {
-                shared.events.missed();
-                Err(CallError::Cache(error))
-            }
-            Boarding::Landed(_) | Boarding::Alone => {
-                let crew = Crew { place: &place, fill: &fill, flight: &flight, lead: None };
-                self.run(crew, l2, function, takes_nothing).await
-            }
+            let lead = match flight.board(shared.flight_wait).await {
+                Boarding::Lead(lead) => Some(lead),
+                Boarding::Alone => None,
+                Boarding::Landed(fetched) if takes_nothing || fetched.value.is_some() => {
+                    shared.events.shared();
+                    shared.events.answered(fetched.source);
+                    return Ok(fetched);
+                }
+                Boarding::Landed(_) => {
+                    // The leader was content with nothing. One of those who are not leads the next flight.
+                    fill.retire(&flight);
+                    continue;
+                }
+                Boarding::Refused(error) => {
+                    shared.events.missed();
+                    return Err(CallError::Cache(error));
+                }
+            };
+            let crew = Crew { place: &place, fill: &fill, flight: &flight, lead };
+            return self.run(&crew, l2, function, takes_nothing).await;
         }
     }
 
     /// The whole way of a miss, for everyone on the flight or for this caller alone.
     async fn run<V, E, F, Fut>(
         &self,
-        crew: Crew<'_, V>,
+        crew: &Crew<'_, V>,
         l2: Option<&L2>,
         function: F,
         takes_nothing: bool,
@@ -190,10 +197,10 @@ impl Cache {
             // A caller that is alone comes from a flight which has just asked.
             let read = if crew.lead.is_none() {
                 Read::Missing { degraded: None, timed_out: false }
-            } else if shared.must_not_read(key) {
-                Read::Missing { degraded: Some(Reason::Unsynced), timed_out: false }
+            } else if let Some(barrier) = self.may_read(crew.fill, key) {
+                self.read_l2::<V>(&mut session, crew.place, crew.fill, &barrier).await
             } else {
-                self.read_l2::<V>(&mut session, crew.place, crew.fill).await
+                Read::Missing { degraded: Some(Reason::Unsynced), timed_out: false }
             };
             access = match read {
                 Read::Found(found) if useful(&found) => {
@@ -233,7 +240,6 @@ impl Cache {
                 }
             })
             .await;
-        crew.retire();
         Ok(fetched)
     }
 }
@@ -246,11 +252,11 @@ impl Cache {
 }
 
 /// Who computes: with a lead for everyone who waits, without one alone.
-struct Crew<'a, V> {
+struct Crew<'a, V: Cacheable> {
     place: &'a Place<'a>,
     fill: &'a Fill<'a>,
     flight: &'a Arc<Flight<V>>,
-    lead: Option<&'a Lead<'a, V>>,
+    lead: Option<Lead<'a, V>>,
 }
 
 impl<V: Cacheable> Crew<'_, V> {
@@ -262,14 +268,14 @@ impl<V: Cacheable> Crew<'_, V> {
 
     /// Wakes everyone who waits.
     fn hand_out(&self, fetched: &Fetched<Option<V>>) {
-        if let Some(lead) = self.lead {
+        if let Some(lead) = &self.lead {
             lead.land(fetched.clone());
         }
     }
 
     /// What did not authenticate is an error to everyone who waits, and nobody's function runs.
     fn refuse<E>(&self, error: Error) -> CallError<E> {
-        if let Some(lead) = self.lead {
+        if let Some(lead) = &self.lead {
             lead.refuse(error.clone());
         }
         self.retire();
@@ -277,7 +283,7 @@ impl<V: Cacheable> Crew<'_, V> {
     }
 
     fn fail(&self) {
-        if let Some(lead) = self.lead {
+        if let Some(lead) = &self.lead {
             lead.fail();
         }
         self.retire();
@@ -287,6 +293,16 @@ impl<V: Cacheable> Crew<'_, V> {
     fn retire(&self) {
         if self.lead.is_some() {
             self.fill.retire(self.flight);
+        }
+    }
+}
+
+impl<V: Cacheable> Drop for Crew<'_, V> {
+    fn drop(&mut self) {
+        // A leader that leaves behind a flight which has landed: whoever comes now is to look for himself. One that has
+        // not landed passes to the next in line.
+        if self.flight.has_ended() {
+            self.retire();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::outcome::Reason;
 use super::place::Place;
+use super::unsynced::Barrier;
 use super::{Cache, Cacheable};
 use crate::entry::{Header, Kind, Suite, Untimely, plain};
 use crate::l1::{self, Absent, Slot};
@@ -17,7 +18,7 @@ pub(super) struct Entry {
     /// For the L2; not made where there is none.
     pub(super) bytes: Option<Bytes>,
     pub(super) len: usize,
-    /// For L1; not made where there is none.
+    /// For L1; not made where there is none, or where it does not fit.
     pub(super) slot: Option<Arc<Slot>>,
     pub(super) ttl: Lifetime,
 }
@@ -63,6 +64,7 @@ impl Cache {
             shared.encoding.encode(value, &mut buffer).map_err(|_| Reason::Serialize)?;
         }
         let written_at = shared.clock.wall_millis();
+        shared.latest_written_at.fetch_max(written_at, Ordering::Relaxed);
         let expires_at = ttl.ends_at(written_at);
         let header = Header {
             suite: Suite::Plain,
@@ -94,6 +96,10 @@ impl Cache {
             return Err(Reason::TooLarge);
         }
         let slot = self.slot(place, value, bytes.as_ref(), len, ttl.duration(), Duration::ZERO);
+        if slot.is_none() && self.shared.l2.is_none() {
+            // The only tier there is cannot hold it.
+            return Err(Reason::TooLarge);
+        }
         Ok(Entry { bytes, len, slot, ttl })
     }
 
@@ -109,12 +115,13 @@ impl Cache {
         age: Duration,
     ) -> Option<Arc<Slot>> {
         let shared = &*self.shared;
-        shared.l1.as_ref()?;
+        let weight = l1::weight(&place.key, len);
+        shared.l1.as_ref().filter(|l1| l1.fits(weight))?;
         let lives = match (lives, shared.l1_max_ttl) {
             (Some(lives), Some(most)) => Some(lives.min(most)),
             (lives, most) => lives.or(most),
         };
-        let (weight, now) = (l1::weight(&place.key, len), shared.clock.now());
+        let now = shared.clock.now();
         Some(match (&shared.sealer, bytes, value) {
             (Some(_), Some(bytes), _) => Arc::new(Slot::new(Sealed(bytes.clone()), weight, now, lives, age)),
             // There is no plaintext to fall back on.
@@ -131,6 +138,7 @@ impl Cache {
         place: &Place<'_>,
         bytes: Bytes,
         tier: Tier,
+        barrier: &Barrier,
     ) -> Result<Option<(Header, Bytes)>, Unusable> {
         let shared = &*self.shared;
         let degraded = |reason| Err(Unusable::Degraded(reason));
@@ -154,12 +162,7 @@ impl Cache {
             }
         };
         match opened {
-            Ok((header, _))
-                if tier == Tier::L2
-                    && shared.unsynced.was_cleared(&self.scope, header.written_at, shared.clock.now()) =>
-            {
-                degraded(Reason::Unsynced)
-            }
+            Ok((header, _)) if barrier.hides(header.written_at) => degraded(Reason::Unsynced),
             Ok(opened) => Ok(Some(opened)),
             Err(Untimely::Expired) => Ok(None),
             Err(Untimely::FromTheFuture) => degraded(Reason::Decode),
@@ -173,9 +176,10 @@ impl Cache {
         place: &Place<'_>,
         bytes: Bytes,
         tier: Tier,
+        barrier: &Barrier,
     ) -> Result<Option<Opened<V>>, Unusable> {
         let shared = &*self.shared;
-        let Some((header, payload)) = self.open(place, bytes, tier)? else { return Ok(None) };
+        let Some((header, payload)) = self.open(place, bytes, tier, barrier)? else { return Ok(None) };
         let value = match header.kind {
             Kind::Absent => None,
             Kind::Value if header.format != shared.encoding.format() => return Err(Unusable::Degraded(Reason::Decode)),
@@ -185,6 +189,8 @@ impl Cache {
         let age = Duration::from_millis(now.saturating_sub(header.written_at));
         let left = header.expires_at.saturating_sub(now);
         let lives = (header.expires_at != u64::MAX).then(|| Duration::from_millis(left));
+        // Another process's entries may live longer than those of this one.
+        shared.longest_ttl.fetch_max(lives.map_or(u64::MAX, |_| left), Ordering::Relaxed);
         Ok(Some(Opened { value, age, lives }))
     }
 }

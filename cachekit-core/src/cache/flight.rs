@@ -37,6 +37,10 @@ pub(super) enum Boarding<'a, V> {
 }
 
 impl<V> Flight<V> {
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.get().is_some()
+    }
+
     pub(super) const fn new() -> Self {
         Self { turn: Semaphore::const_new(1), ended: OnceLock::new() }
     }

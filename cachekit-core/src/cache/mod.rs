@@ -37,6 +37,7 @@ use activity::Activity;
 use jitter::Jitter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -78,14 +79,13 @@ impl<V: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Cacheable 
 ///
 /// An L1-only cache runs under any executor. A cache with a backend needs a Tokio runtime with timers around each call
 /// that L1 does not answer; without one, the call is [`ConfigInvalid`](crate::ErrorKind::ConfigInvalid).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cache {
     shared: Arc<Shared>,
     scope: Scope,
     ttl: Lifetime,
 }
 
-#[derive(Debug)]
 struct Shared {
     l1: Option<Arc<L1>>,
     l2: Option<L2>,
@@ -103,8 +103,10 @@ struct Shared {
     l1_max_ttl: Option<Duration>,
     l1_during_outage: bool,
     flight_wait: Duration,
-    /// In milliseconds: after this long, nothing that this process ever wrote is left in the L2.
+    /// In milliseconds: after this long, nothing that this process ever wrote or read is left in the L2.
     longest_ttl: AtomicU64,
+    /// The newest wall time that this process put into an entry.
+    latest_written_at: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -152,6 +154,18 @@ impl Cache {
     /// the rest.
     pub fn remove_expired(&self) -> usize {
         self.shared.l1.as_ref().map_or(0, |l1| l1.remove_all_expired())
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No key, no value: what is in progress and in L1 is left out.
+        f.debug_struct("Cache")
+            .field("namespace", &self.namespace())
+            .field("tenant", &self.scope.tenant())
+            .field("backend", &self.shared.l2.as_ref().map(L2::backend_name))
+            .field("breaker", &self.shared.breaker.state())
+            .finish_non_exhaustive()
     }
 }
 

@@ -4,6 +4,7 @@ use super::activity::Fill;
 use super::envelope::{Sealed, Unusable};
 use super::outcome::{Fetched, Reason, Source};
 use super::place::Place;
+use super::unsynced::Barrier;
 use super::{Cache, Cacheable, Error, Shared};
 use crate::ErrorKind;
 use crate::entry::Kind;
@@ -55,16 +56,15 @@ impl Cache {
         }
         let place = self.place(key)?;
         let Some(l2) = shared.l2()? else { return Ok(false) };
-        if shared.must_not_read(&place.key) {
-            return Ok(false);
-        }
+        let fill = shared.activity.fill(&place.key);
+        let Some(barrier) = self.may_read(&fill, &place.key) else { return Ok(false) };
         let Ok(mut session) = l2.open().await else { return Ok(false) };
         let (bytes, _) = shared.ask(&mut session, &place.key).await;
         let Ok(Some(bytes)) = bytes else {
             session.succeeded();
             return Ok(false);
         };
-        match self.open(&place, bytes, Tier::L2) {
+        match self.open(&place, bytes, Tier::L2, &barrier) {
             Err(Unusable::NotAuthentic) => {
                 session.raised();
                 Err(not_authentic())
@@ -79,17 +79,21 @@ impl Cache {
     async fn get_past_l1<V: Cacheable>(&self, key: &str) -> Result<Option<V>, Error> {
         let shared = &*self.shared;
         let place = self.place(key)?;
-        let l2 = shared.l2()?;
-        let Some(l2) = l2.filter(|_| !shared.must_not_read(&place.key)) else {
+        let Some(l2) = shared.l2()? else {
             shared.events.missed();
             return Ok(None);
         };
+        // The fill first: what happens after the look at the marks moves its generation.
         let fill = shared.activity.fill(&place.key);
+        let Some(barrier) = self.may_read(&fill, &place.key) else {
+            shared.events.missed();
+            return Ok(None);
+        };
         let Ok(mut session) = l2.open().await else {
             shared.events.missed();
             return Ok(None);
         };
-        match self.read_l2(&mut session, &place, &fill).await {
+        match self.read_l2(&mut session, &place, &fill, &barrier).await {
             Read::Found(fetched) => {
                 session.succeeded();
                 shared.events.answered(Source::L2);
@@ -114,6 +118,7 @@ impl Cache {
         session: &mut Session<'_>,
         place: &Place<'_>,
         fill: &Fill<'_>,
+        barrier: &Barrier,
     ) -> Read<V> {
         let shared = &*self.shared;
         let (bytes, timed_out) = shared.ask(session, &place.key).await;
@@ -125,7 +130,7 @@ impl Cache {
         // A sealer opens in place what nobody else holds, so L1's copy is not taken before it has to be.
         let held = shared.sealer.is_some().then(|| bytes.clone());
         let len = bytes.len();
-        match self.open_as::<V>(place, bytes, Tier::L2) {
+        match self.open_as::<V>(place, bytes, Tier::L2, barrier) {
             Ok(Some(entry)) => {
                 let slot = self.slot(place, entry.value.as_ref(), held.as_ref(), len, entry.lives, entry.age);
                 fill.commit(|| shared.insert_into_l1(&place.key, slot.as_ref()));
@@ -158,10 +163,19 @@ impl Cache {
     pub(super) fn in_l1<V: Cacheable>(&self, key: &str) -> Result<Option<Option<V>>, Error> {
         let Some((slot, place)) = self.find(key)? else { return Ok(None) };
         let value = self.value_of::<V>(&slot, place.as_ref())?;
-        if value.is_some() {
-            self.shared.events.answered(Source::L1);
+        match value {
+            Some(_) => self.shared.events.answered(Source::L1),
+            None => self.count_other_type(place.as_ref()),
         }
         Ok(value)
+    }
+
+    /// L1 holds another type under the key. Whoever computes this one will overwrite it.
+    pub(super) fn count_other_type(&self, place: Option<&Place<'_>>) {
+        // What is sealed was counted when it did not open.
+        if place.is_none() {
+            self.shared.events.degraded(Reason::Decode);
+        }
     }
 
     /// The same with the entry's age.
@@ -183,17 +197,12 @@ impl Cache {
         if let Some(value) = l1::downcast::<V>(slot) {
             return Ok(Some(Some(value.clone())));
         }
-        if l1::downcast::<Absent>(slot).is_some() {
-            return Ok(Some(None));
-        }
-        // The key holds another type. Whoever computes this one will overwrite it.
-        self.shared.events.degraded(Reason::Decode);
-        Ok(None)
+        Ok(l1::downcast::<Absent>(slot).is_some().then_some(None))
     }
 
     fn value_of_sealed<V: Cacheable>(&self, slot: &Arc<Slot>, place: &Place<'_>) -> Result<Option<Option<V>>, Error> {
         let Some(Sealed(bytes)) = l1::downcast(slot) else { return Ok(None) };
-        let unusable = match self.open_as::<V>(place, bytes.clone(), Tier::L1) {
+        let unusable = match self.open_as::<V>(place, bytes.clone(), Tier::L1, &Barrier::none()) {
             Ok(opened) => return Ok(opened.map(|opened| opened.value)),
             Err(unusable) => unusable,
         };
@@ -215,7 +224,7 @@ impl Cache {
         let (Some(place), Some(Sealed(bytes))) = (&place, l1::downcast(&slot)) else {
             return Ok(l1::downcast::<Absent>(&slot).is_none());
         };
-        match self.open(place, bytes.clone(), Tier::L1) {
+        match self.open(place, bytes.clone(), Tier::L1, &Barrier::none()) {
             Err(Unusable::NotAuthentic) => Err(not_authentic()),
             opened => Ok(opened.is_ok_and(|entry| entry.is_some_and(|(header, _)| header.kind == Kind::Value))),
         }
@@ -227,20 +236,25 @@ fn not_authentic() -> Error {
     Error::new(ErrorKind::DecryptionAuthentication, "the entry did not authenticate")
 }
 
-impl Shared {
-    /// Whether the L2 must not be asked for this key, counted if so.
-    pub(super) fn must_not_read(&self, key: &Key) -> bool {
-        let reason = if self.is_closed() {
+impl Cache {
+    /// Whether the L2 may be asked for this key, and which of its entries a failed clear was meant to remove; `None`,
+    /// counted, when it must not be asked. The fill has begun before, so whatever happens after this look is noticed.
+    pub(super) fn may_read(&self, fill: &Fill<'_>, key: &Key) -> Option<Barrier> {
+        let shared = &*self.shared;
+        let now = shared.clock.now();
+        let reason = if shared.is_closed() {
             Reason::Closed
-        } else if self.unsynced.contains(key, self.clock.now()) {
+        } else if fill.l2_may_be_outdated() || shared.unsynced.contains(key, now) {
             Reason::Unsynced
         } else {
-            return false;
+            return Some(shared.unsynced.barrier(&self.scope, key, now));
         };
-        self.events.degraded(reason);
-        true
+        shared.events.degraded(reason);
+        None
     }
+}
 
+impl Shared {
     /// The stored bytes, and whether the backend ran out of time.
     async fn ask(&self, session: &mut Session<'_>, key: &Key) -> (Result<Option<Bytes>, Reason>, bool) {
         match session.get(key).await {
@@ -258,7 +272,9 @@ impl Shared {
     pub(super) fn insert_into_l1(&self, key: &Key, slot: Option<&Arc<Slot>>) -> Displaced {
         match (&self.l1, slot) {
             (Some(l1), Some(slot)) => l1.insert(key.clone(), Arc::clone(slot)),
-            _ => Displaced::new(),
+            // What does not fit replaces the older entry by nothing.
+            (Some(l1), None) => l1.remove(key),
+            (None, _) => Displaced::new(),
         }
     }
 }

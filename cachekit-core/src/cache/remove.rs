@@ -7,6 +7,7 @@ use super::{Cache, Error, Shared};
 use crate::key::Scope;
 use crate::l1::Displaced;
 use crate::{BackendError, ErrorKind};
+use std::sync::atomic::Ordering;
 
 impl Cache {
     /// Removes a key from both tiers; `true` when either held a value.
@@ -23,6 +24,7 @@ impl Cache {
         let was_in_l1 = self.find(key)?.is_some_and(|found| self.holds_a_value(found).unwrap_or(true));
         let key = self.place(key)?.key;
         if shared.is_closed() {
+            shared.activity.write_at_once(&key, || shared.remove_from_l1(&key));
             return Err(Error::new(ErrorKind::Closed, "delete: the cache is closed"));
         }
         let l2 = match shared.l2() {
@@ -129,7 +131,11 @@ impl Drop for Uncleared<'_> {
     fn drop(&mut self) {
         if self.armed {
             let shared = self.shared;
-            shared.unsynced.mark_clear(self.scope, shared.clock.wall_millis(), shared.all_gone_at());
+            // Not by the wall alone: it may have stepped back since the newest entry was written.
+            let latest = shared.clock.wall_millis().max(shared.latest_written_at.load(Ordering::Relaxed));
+            if shared.unsynced.mark_clear(self.scope, latest, shared.all_gone_at()) {
+                shared.events.unsynced_dropped();
+            }
         }
     }
 }

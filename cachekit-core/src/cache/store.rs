@@ -57,16 +57,26 @@ impl Cache {
         let commit = |entry: &Entry| fill.commit(|| shared.insert_into_l1(key, entry.slot.as_ref()));
         let stored = match (prepared, access) {
             (Err(reason), access) => {
-                fill.commit(|| shared.remove_from_l1(key));
+                let newest = fill.commit(|| shared.remove_from_l1(key));
                 in_l1(true);
-                if let L2Access::Open(mut session) = access {
-                    shared.delete_older(&mut session, key).await;
-                    session.succeeded();
+                match access {
+                    L2Access::Open(mut session) => {
+                        if newest {
+                            shared.delete_older(&mut session, key).await;
+                        }
+                        session.succeeded();
+                    }
+                    L2Access::TimedOut(session) => {
+                        shared.mark_unsynced(key);
+                        session.succeeded();
+                    }
+                    L2Access::Refused(_) => shared.mark_unsynced(key),
+                    L2Access::None => {}
                 }
                 shared.skip(reason)
             }
             (Ok(entry), L2Access::Refused(reason)) => {
-                let l1_only = shared.l1_during_outage && shared.l1.is_some() && commit(&entry);
+                let l1_only = shared.l1_during_outage && commit(&entry) && entry.slot.is_some();
                 in_l1(true);
                 if l1_only { Stored::L1Only(reason) } else { Stored::Skipped(reason) }
             }
@@ -79,7 +89,11 @@ impl Cache {
                 let committed = commit(&entry);
                 in_l1(true);
                 session.succeeded();
-                if committed { shared.l1_only(Reason::ReadTimeout) } else { shared.skip(Reason::Superseded) }
+                if committed {
+                    shared.l1_only(Reason::ReadTimeout, entry.slot.is_some())
+                } else {
+                    shared.skip(Reason::Superseded)
+                }
             }
             (Ok(entry), L2Access::Open(session)) => {
                 let committed = commit(&entry);
@@ -97,7 +111,13 @@ impl Cache {
 
     async fn fill_l2(&self, key: &Key, fill: &Fill<'_>, mut session: Session<'_>, entry: Entry) -> Stored {
         let shared = &*self.shared;
-        // A caller that goes away in here leaves a write behind that may land after a newer one.
+        let in_l1 = entry.slot.is_some();
+        let Some(writing) = fill.write_to_l2() else {
+            session.succeeded();
+            return shared.skip(Reason::Superseded);
+        };
+        // A caller that goes away in here leaves a write behind that may land after a newer one. Declared after
+        // `writing`, it marks the key before the L2 is believed again.
         let unsettled = Unsettled { shared, key, unless_current: Some(fill), armed: true };
         let written = shared.write_to_l2(&mut session, key, entry).await;
         if !fill.is_current() {
@@ -107,6 +127,7 @@ impl Cache {
                 // The guard marks the key.
                 Err(_) => drop(unsettled),
             }
+            drop(writing);
             session.succeeded();
             return shared.skip(Reason::Superseded);
         }
@@ -117,7 +138,7 @@ impl Cache {
                 shared.unsynced.synced(key);
                 Stored::Stored
             }
-            Err(reason) => shared.l1_only(reason),
+            Err(reason) => shared.l1_only(reason, in_l1),
         }
     }
 }
@@ -125,7 +146,7 @@ impl Cache {
 impl Shared {
     /// One write, with the older entry deleted where the new one is too large for the backend.
     pub(super) async fn write_to_l2(&self, session: &mut Session<'_>, key: &Key, entry: Entry) -> Result<(), Reason> {
-        if entry.len > session.capabilities().max_value_bytes() {
+        if entry.len > session.max_value_bytes() {
             self.delete_older(session, key).await;
             return Err(Reason::TooLarge);
         }
@@ -149,10 +170,10 @@ impl Shared {
         }
     }
 
-    /// Counts a write that stayed in this process; without an L1 it is nowhere.
-    pub(super) fn l1_only(&self, reason: Reason) -> Stored {
+    /// Counts a write that stayed in this process; if L1 does not hold it, it is nowhere.
+    pub(super) fn l1_only(&self, reason: Reason, in_l1: bool) -> Stored {
         self.events.degraded(reason);
-        if self.l1.is_some() { Stored::L1Only(reason) } else { Stored::Skipped(reason) }
+        if in_l1 { Stored::L1Only(reason) } else { Stored::Skipped(reason) }
     }
 
     pub(super) fn skip(&self, reason: Reason) -> Stored {

@@ -3,11 +3,14 @@
 
 use crate::clock::Tick;
 use crate::key::{Key, KeyHashBuilder, Scope};
-use std::collections::{HashMap, VecDeque};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const MOST_KEYS: usize = 10_000;
+/// Keys and clears, each.
+const MOST_MARKS: usize = 10_000;
 /// A clear's entries were written before it on clocks that may be ahead of ours by as much as a reader accepts.
 const SKEW_MILLIS: u64 = 30_000;
 
@@ -20,25 +23,32 @@ pub(super) struct Unsynced {
 
 #[derive(Debug, Default)]
 struct State {
-    keys: HashMap<Key, Mark, KeyHashBuilder>,
-    /// In the order of marking; a mark that was taken away or renewed leaves its number behind.
-    order: VecDeque<(u64, Key)>,
-    next: u64,
-    clears: Vec<FailedClear>,
-}
-
-#[derive(Debug)]
-struct Mark {
-    number: u64,
-    until: Tick,
+    keys: Marks<Key, Tick>,
+    clears: Marks<String, FailedClear>,
 }
 
 #[derive(Debug)]
 struct FailedClear {
-    prefix: String,
     /// Entries written up to this wall time may have been meant to go.
     written_before: u64,
     until: Tick,
+    /// Keys that this process has written to the L2 since.
+    rewritten: HashSet<Key, KeyHashBuilder>,
+}
+
+/// What a read of the L2 must not believe, as it stood when the read began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Barrier(Option<u64>);
+
+impl Barrier {
+    pub(super) const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Whether an entry written at this wall time may be one that a failed clear was meant to remove.
+    pub(super) fn hides(&self, written_at: u64) -> bool {
+        self.0.is_some_and(|written_before| written_at <= written_before)
+    }
 }
 
 impl Unsynced {
@@ -49,21 +59,7 @@ impl Unsynced {
     /// Marks a key until the given tick; `true` when the oldest mark had to go for it.
     pub(super) fn mark(&self, key: &Key, until: Tick) -> bool {
         let mut state = self.lock();
-        let number = state.next;
-        state.next += 1;
-        state.keys.insert(key.clone(), Mark { number, until });
-        state.order.push_back((number, key.clone()));
-        let overflowed = state.keys.len() > MOST_KEYS;
-        while state.keys.len() > MOST_KEYS || state.order.len() > 2 * MOST_KEYS {
-            let Some((number, key)) = state.order.pop_front() else { break };
-            if state.keys.get(&key).is_some_and(|mark| mark.number == number) {
-                if state.keys.len() > MOST_KEYS {
-                    state.keys.remove(&key);
-                } else {
-                    state.order.push_back((number, key));
-                }
-            }
-        }
+        let overflowed = state.keys.insert(key.clone(), until);
         self.recount(&state);
         overflowed
     }
@@ -75,6 +71,11 @@ impl Unsynced {
         }
         let mut state = self.lock();
         state.keys.remove(key);
+        for (prefix, clear) in state.clears.iter_mut() {
+            if key.stored().starts_with(prefix.as_str()) && clear.rewritten.len() < MOST_MARKS {
+                clear.rewritten.insert(key.clone());
+            }
+        }
         self.recount(&state);
     }
 
@@ -84,8 +85,8 @@ impl Unsynced {
             return false;
         }
         let mut state = self.lock();
-        let Some(mark) = state.keys.get(key) else { return false };
-        if mark.until >= now {
+        let Some(until) = state.keys.get(key) else { return false };
+        if *until >= now {
             return true;
         }
         state.keys.remove(key);
@@ -93,13 +94,14 @@ impl Unsynced {
         false
     }
 
-    /// A clear of this scope did not certainly reach the L2.
-    pub(super) fn mark_clear(&self, scope: &Scope, wall_now: u64, until: Tick) {
+    /// A clear of this scope did not certainly reach the L2; `true` when the oldest one had to go for it.
+    pub(super) fn mark_clear(&self, scope: &Scope, latest_written_at: u64, until: Tick) -> bool {
         let mut state = self.lock();
-        state.clears.retain(|clear| clear.prefix != scope.prefix());
-        let written_before = wall_now.saturating_add(SKEW_MILLIS);
-        state.clears.push(FailedClear { prefix: scope.prefix().to_owned(), written_before, until });
+        let written_before = latest_written_at.saturating_add(SKEW_MILLIS);
+        let clear = FailedClear { written_before, until, rewritten: HashSet::default() };
+        let overflowed = state.clears.insert(scope.prefix().to_owned(), clear);
         self.recount(&state);
+        overflowed
     }
 
     /// A clear of this scope reached the L2: nothing older is there.
@@ -108,20 +110,24 @@ impl Unsynced {
             return;
         }
         let mut state = self.lock();
-        state.clears.retain(|clear| clear.prefix != scope.prefix());
-        state.keys.retain(|key, _| !key.is_in(scope));
+        state.clears.remove(scope.prefix());
+        state.keys.retain(|key| !key.is_in(scope));
         self.recount(&state);
     }
 
-    /// Whether an entry of this key, written at this wall time, may be one that a failed clear was meant to remove.
-    pub(super) fn was_cleared(&self, scope: &Scope, written_at: u64, now: Tick) -> bool {
+    /// What a read of this key that begins now must not believe.
+    pub(super) fn barrier(&self, scope: &Scope, key: &Key, now: Tick) -> Barrier {
         if self.count.load(Ordering::Acquire) == 0 {
-            return false;
+            return Barrier::none();
         }
         let mut state = self.lock();
-        state.clears.retain(|clear| clear.until >= now);
-        self.recount(&state);
-        state.clears.iter().any(|clear| clear.prefix == scope.prefix() && written_at <= clear.written_before)
+        let Some(clear) = state.clears.get(scope.prefix()) else { return Barrier::none() };
+        if clear.until < now {
+            state.clears.remove(scope.prefix());
+            self.recount(&state);
+            return Barrier::none();
+        }
+        Barrier((!clear.rewritten.contains(key)).then_some(clear.written_before))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -135,6 +141,68 @@ impl Unsynced {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing in here panics half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The newest [`MOST_MARKS`] marks, each under its name.
+#[derive(Debug)]
+struct Marks<K, V> {
+    marks: HashMap<K, (u64, V), KeyHashBuilder>,
+    order: BTreeMap<u64, K>,
+    next: u64,
+}
+
+impl<K, V> Default for Marks<K, V> {
+    fn default() -> Self {
+        Self { marks: HashMap::default(), order: BTreeMap::new(), next: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Marks<K, V> {
+    /// Sets or renews a mark; `true` when the oldest had to go for it.
+    fn insert(&mut self, name: K, mark: V) -> bool {
+        let number = self.next;
+        self.next += 1;
+        if let Some((before, _)) = self.marks.insert(name.clone(), (number, mark)) {
+            self.order.remove(&before);
+        }
+        self.order.insert(number, name);
+        if self.marks.len() <= MOST_MARKS {
+            return false;
+        }
+        if let Some((_, oldest)) = self.order.pop_first() {
+            self.marks.remove(&oldest);
+        }
+        true
+    }
+
+    fn get<Q: Eq + Hash + ?Sized>(&self, name: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.marks.get(name).map(|(_, mark)| mark)
+    }
+
+    fn remove<Q: Eq + Hash + ?Sized>(&mut self, name: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        if let Some((number, _)) = self.marks.remove(name) {
+            self.order.remove(&number);
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&K) -> bool) {
+        self.marks.retain(|name, _| keep(name));
+        self.order.retain(|_, name| keep(name));
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.marks.iter_mut().map(|(name, (_, mark))| (name, mark))
+    }
+
+    fn len(&self) -> usize {
+        self.marks.len()
     }
 }
 
@@ -165,14 +233,14 @@ mod tests {
     #[test]
     fn overflow_drops_the_oldest_and_says_so() {
         let unsynced = Unsynced::new();
-        for i in 0..MOST_KEYS {
+        for i in 0..MOST_MARKS {
             assert!(!unsynced.mark(&key(&i.to_string()), 10));
         }
         assert!(!unsynced.mark(&key("0"), 10), "a renewed mark needs no room");
         assert!(unsynced.mark(&key("one more"), 10));
         assert!(unsynced.contains(&key("0"), 1), "renewed, so not the oldest");
         assert!(!unsynced.contains(&key("1"), 1));
-        assert_eq!(unsynced.len(), MOST_KEYS);
+        assert_eq!(unsynced.len(), MOST_MARKS);
     }
 
     #[test]
@@ -182,19 +250,37 @@ mod tests {
             unsynced.mark(&key(&(i % 7).to_string()), 10);
         }
         assert_eq!(unsynced.len(), 7);
-        assert!(unsynced.lock().order.len() <= 2 * MOST_KEYS);
+        assert_eq!(unsynced.lock().keys.order.len(), 7);
     }
 
     #[test]
     fn a_failed_clear_covers_what_was_written_before_it() {
         let unsynced = Unsynced::new();
+        let hides = |scope: &Scope, written_at, now| unsynced.barrier(scope, &key("a"), now).hides(written_at);
         unsynced.mark_clear(&scope(), 1_000_000, 10);
-        assert!(unsynced.was_cleared(&scope(), 1_000_000, 5));
-        assert!(!unsynced.was_cleared(&scope(), 1_000_000 + SKEW_MILLIS + 1, 5));
-        assert!(!unsynced.was_cleared(&scope().for_tenant("t").unwrap(), 1, 5), "another scope");
-        assert!(!unsynced.was_cleared(&scope(), 1, 11), "its time is up");
+        assert!(hides(&scope(), 1_000_000, 5));
+        assert!(!hides(&scope(), 1_000_000 + SKEW_MILLIS + 1, 5));
+        assert!(!hides(&scope().for_tenant("t").unwrap(), 1, 5), "another scope");
+        assert!(!hides(&scope(), 1, 11), "its time is up");
         unsynced.mark_clear(&scope(), 1_000_000, 10);
+        unsynced.synced(&key("b"));
+        assert!(hides(&scope(), 1, 5));
+        unsynced.synced(&key("a"));
+        assert!(!hides(&scope(), 1, 5), "written again by this process");
+        unsynced.mark_clear(&scope(), 1_000_000, 10);
+        assert!(hides(&scope(), 1, 5), "and cleared again");
         unsynced.clear_synced(&scope());
-        assert!(!unsynced.was_cleared(&scope(), 1, 5));
+        assert!(!hides(&scope(), 1, 5));
+        assert_eq!(unsynced.len(), 0);
+    }
+
+    #[test]
+    fn failed_clears_are_bounded_too() {
+        let unsynced = Unsynced::new();
+        let mut overflowed = 0;
+        for i in 0..MOST_MARKS + 5 {
+            overflowed += usize::from(unsynced.mark_clear(&scope().for_tenant(&i.to_string()).unwrap(), 1, 10));
+        }
+        assert_eq!((unsynced.len(), overflowed), (MOST_MARKS, 5));
     }
 }

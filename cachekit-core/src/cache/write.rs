@@ -63,11 +63,12 @@ impl Cache {
 
     async fn set_through(&self, l2: &L2, key: &Key, entry: Entry) -> Stored {
         let shared = &*self.shared;
+        let in_l1 = entry.slot.is_some();
         let write = shared.activity.write(key, Displaced::new);
         let mut session = match l2.open().await {
             Ok(session) => session,
             Err(refusal) => {
-                let l1_only = shared.l1_during_outage && shared.l1.is_some();
+                let l1_only = shared.l1_during_outage && in_l1;
                 write.settle(|_| {
                     if l1_only { shared.insert_into_l1(key, entry.slot.as_ref()) } else { shared.remove_from_l1(key) }
                 });
@@ -90,11 +91,11 @@ impl Cache {
             Err(Reason::TooLarge) => {
                 // The older entry was deleted, or the key was marked when that failed.
                 unsettled.settled();
-                shared.l1_only(Reason::TooLarge)
+                shared.l1_only(Reason::TooLarge, in_l1)
             }
             Err(reason) => {
                 drop(unsettled);
-                shared.l1_only(reason)
+                shared.l1_only(reason, in_l1)
             }
         }
     }

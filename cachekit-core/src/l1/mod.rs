@@ -22,6 +22,8 @@ use std::sync::Arc;
 const ENTRY_OVERHEAD: u64 = 64;
 /// No entry weighs less: its overhead, the header and checksum, and a key of two bytes at least.
 const LIGHTEST_ENTRY: u64 = ENTRY_OVERHEAD + crate::entry::plain::OVERHEAD as u64 + 2;
+/// More memory than there is, and little enough that no sum of weights overflows.
+const MOST_BYTES: u64 = 1 << 48;
 /// The share of a shard that one entry may take at most, which is the engine's room for entries seen more than once.
 const HOT_ALLOCATION: f64 = 0.97;
 
@@ -36,6 +38,8 @@ pub(crate) struct Limits {
 
 pub(crate) struct L1 {
     engine: Engine<Key, Arc<Slot>, ByBytes, KeyHashBuilder, DropOutside>,
+    /// What one entry may weigh at most.
+    heaviest: u64,
     expiry: ExpiryIndex,
     clock: Arc<dyn Clock>,
 }
@@ -70,30 +74,38 @@ pub(crate) type Displaced = Vec<(Key, Arc<Slot>)>;
 
 impl L1 {
     pub(crate) fn new(limits: Limits, clock: Arc<dyn Clock>) -> Result<Arc<Self>, Error> {
-        let share = limits.max_bytes / limits.max_entries;
+        let max_bytes = limits.max_bytes.min(MOST_BYTES);
+        let share = max_bytes / limits.max_entries;
         let (least, capacity) = if share < LIGHTEST_ENTRY {
             // The bytes run out before the entries do.
-            (1, limits.max_bytes)
+            (1, max_bytes)
         } else {
             // Without the remainder, which would be room for an entry more.
             (share, share * limits.max_entries)
         };
         let expected = usize::try_from(capacity / least.max(LIGHTEST_ENTRY)).unwrap_or(usize::MAX);
         let shards = shards(capacity, expected, limits.max_entry_bytes);
+        // In a cache of a handful of entries the cold share would not hold even one.
+        let hot_allocation = if expected < 64 { 1.0 } else { HOT_ALLOCATION };
         let mut options = OptionsBuilder::new();
         options
             .estimated_items_capacity(expected)
             // The engine rounds each shard's part up.
             .weight_capacity(capacity - capacity % shards as u64)
             .shards(shards)
-            // In a cache of a handful of entries the cold share would not hold even one.
-            .hot_allocation(if expected < 64 { 1.0 } else { HOT_ALLOCATION });
+            .hot_allocation(hot_allocation);
         let options =
             options.build().map_err(|e| Error::new(ErrorKind::ConfigInvalid, "the bounds of L1").with_source(e))?;
         let engine = Engine::with_options(options, ByBytes { least }, KeyHashBuilder::new(), DropOutside);
-        let l1 = Arc::new(Self { engine, expiry: ExpiryIndex::new(), clock });
+        let heaviest = room_for_one(engine.shard_capacity(), hot_allocation);
+        let l1 = Arc::new(Self { engine, heaviest, expiry: ExpiryIndex::new(), clock });
         sweeper::watch(&l1);
         Ok(l1)
+    }
+
+    /// Whether an entry of this weight can be held at all.
+    pub(crate) fn fits(&self, weight: u32) -> bool {
+        u64::from(weight) <= self.heaviest
     }
 
     /// A live entry.
@@ -106,7 +118,7 @@ impl L1 {
         slot.last == Tick::MAX || self.clock.not_after(slot.last)
     }
 
-    /// Stores an entry, whatever was there before. One that is too heavy for the tier replaces it by nothing.
+    /// Stores an entry that fits, whatever was there before.
     #[must_use]
     pub(crate) fn insert(&self, key: Key, slot: Arc<Slot>) -> Displaced {
         let mut displaced = Displaced::new();
@@ -168,6 +180,17 @@ impl fmt::Debug for L1 {
 pub(crate) fn weight(key: &Key, encoded_len: usize) -> u32 {
     let bytes = encoded_len as u64 + key.stored().len() as u64 + ENTRY_OVERHEAD;
     u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// As the engine computes it.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "capacities are far below 2^53"
+)]
+fn room_for_one(shard_capacity: u64, hot_allocation: f64) -> u64 {
+    (shard_capacity as f64 * hot_allocation) as u64
 }
 
 /// Four shards a core spread the locks; fewer when a shard would be too small for the largest entry, or would hold so few

@@ -18,7 +18,7 @@ pub(super) fn watch(l1: &Arc<L1>) {
     match watched.as_mut() {
         Some(caches) => caches.push(Arc::downgrade(l1)),
         None => {
-            let thread = std::thread::Builder::new().name("cachekit-sweeper".to_owned()).stack_size(128 * 1024);
+            let thread = std::thread::Builder::new().name("cachekit-sweeper".to_owned());
             if thread.spawn(run).is_ok() {
                 *watched = Some(vec![Arc::downgrade(l1)]);
             }

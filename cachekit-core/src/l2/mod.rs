@@ -34,16 +34,24 @@ struct Slot {
 enum State {
     /// Someone is building it. The callers who wait hold the attempt; when the last one leaves, it is gone.
     Building(WeakShared<BoxFuture<'static, Arc<Attempt>>>),
-    Closed,
+    /// With the backend, until it has said that it is closed.
+    Closed(Option<Arc<dyn Backend>>),
     /// Never asked for, or lost, or the last attempt failed.
     NotBuilt(Option<BackendError>),
-    Ready(Arc<dyn Backend>),
+    Ready(Built),
+}
+
+/// A backend, and what was asked of it once: it is the author's code and may panic.
+#[derive(Clone, Debug)]
+struct Built {
+    backend: Arc<dyn Backend>,
+    max_value_bytes: usize,
 }
 
 /// One attempt to build the backend, as everyone who waited for it sees it.
 #[derive(Debug)]
 struct Attempt {
-    result: Result<Arc<dyn Backend>, BackendError>,
+    result: Result<Built, BackendError>,
     counted: AtomicBool,
 }
 
@@ -84,7 +92,7 @@ impl L2 {
         match &*self.slot.lock() {
             State::Building(attempt) if attempt.upgrade().is_some() => Status::Building,
             State::Building(_) | State::NotBuilt(None) => Status::NotBuilt,
-            State::Closed => Status::Closed,
+            State::Closed(_) => Status::Closed,
             State::NotBuilt(Some(error)) => Status::Failed(error.clone()),
             State::Ready(_) => Status::Ready,
         }
@@ -122,12 +130,12 @@ impl L2 {
         Refusal { reason, cause }
     }
 
-    async fn backend(&self) -> Result<Arc<dyn Backend>, Failure> {
+    async fn backend(&self) -> Result<Built, Failure> {
         let attempt = {
             let mut state = self.slot.lock();
             match &*state {
-                State::Closed => return Err(Failure::Closed),
-                State::Ready(backend) => return Ok(Arc::clone(backend)),
+                State::Closed(_) => return Err(Failure::Closed),
+                State::Ready(backend) => return Ok(backend.clone()),
                 State::Building(attempt) => attempt.upgrade(),
                 State::NotBuilt(_) => None,
             }
@@ -141,7 +149,7 @@ impl L2 {
         let Some(attempt) = attempt else { return Err(Failure::Closed) };
         let attempt = attempt.await;
         match &attempt.result {
-            Ok(backend) => Ok(Arc::clone(backend)),
+            Ok(backend) => Ok(backend.clone()),
             Err(error) => Err(Failure::Attempt(Arc::clone(&attempt), error.clone())),
         }
     }
@@ -153,14 +161,19 @@ impl L2 {
         async move {
             let result = build(&*factory, build_timeout).await;
             events.built(factory.name(), result.as_ref().err());
-            {
+            let came_too_late = {
                 let mut state = slot.lock();
-                if !matches!(*state, State::Closed) {
-                    *state = match &result {
-                        Ok(backend) => State::Ready(Arc::clone(backend)),
-                        Err(error) => State::NotBuilt(Some(error.clone())),
-                    };
+                let closed = matches!(*state, State::Closed(_));
+                match &result {
+                    _ if closed => {}
+                    Ok(backend) => *state = State::Ready(backend.clone()),
+                    Err(error) => *state = State::NotBuilt(Some(error.clone())),
                 }
+                result.as_ref().ok().filter(|_| closed)
+            };
+            if let Some(built) = came_too_late {
+                // The cache was closed while it was built, so nobody else will let go of it.
+                let _ = timer::bounded(build_timeout, built.backend.close()).await;
             }
             Arc::new(Attempt { result, counted: AtomicBool::new(false) })
         }
@@ -169,17 +182,30 @@ impl L2 {
     /// Forgets a backend that said it is closed, or that panicked: the next call builds a new one.
     fn discard(&self, lost: &Arc<dyn Backend>, error: &BackendError) {
         let mut state = self.slot.lock();
-        if matches!(&*state, State::Ready(current) if Arc::ptr_eq(current, lost)) {
+        if matches!(&*state, State::Ready(current) if Arc::ptr_eq(&current.backend, lost)) {
             *state = State::NotBuilt(Some(error.clone()));
         }
     }
 
-    /// Closes the backend if it is built, and builds none any more.
+    /// Closes the backend if it is built, and builds none any more. After an error it can be tried again.
     pub(crate) async fn close(&self, deadline: Duration) -> Result<(), BackendError> {
-        let before = std::mem::replace(&mut *self.slot.lock(), State::Closed);
-        let State::Ready(backend) = before else { return Ok(()) };
+        let backend = {
+            let mut state = self.slot.lock();
+            let backend = match std::mem::replace(&mut *state, State::Closed(None)) {
+                State::Ready(built) => Some(built.backend),
+                State::Closed(backend) => backend,
+                State::Building(_) | State::NotBuilt(_) => None,
+            };
+            *state = State::Closed(backend.clone());
+            backend
+        };
+        let Some(backend) = backend else { return Ok(()) };
         match timer::bounded(deadline, backend.close()).await? {
-            Ended::Returned(result) => result,
+            Ended::Returned(Ok(())) => {
+                *self.slot.lock() = State::Closed(None);
+                Ok(())
+            }
+            Ended::Returned(Err(error)) => Err(error),
             Ended::Panicked => Err(panicked("close")),
             Ended::TimedOut => Err(BackendError::new(ErrorKind::Timeout, "the backend did not close in time")),
         }
@@ -191,9 +217,14 @@ enum Failure {
     Closed,
 }
 
-async fn build(factory: &dyn BackendFactory, build_timeout: Duration) -> Result<Arc<dyn Backend>, BackendError> {
+async fn build(factory: &dyn BackendFactory, build_timeout: Duration) -> Result<Built, BackendError> {
     // The call itself may panic, before there is a future.
-    match timer::bounded(build_timeout, async { factory.build().await }).await? {
+    match timer::bounded(build_timeout, async {
+        let backend = factory.build().await?;
+        Ok(Built { max_value_bytes: backend.capabilities().max_value_bytes(), backend })
+    })
+    .await?
+    {
         Ended::Returned(result) => result,
         Ended::Panicked => Err(panicked("build")),
         Ended::TimedOut => {
@@ -222,7 +253,7 @@ impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Building(_) => "Building",
-            Self::Closed => "Closed",
+            Self::Closed(_) => "Closed",
             Self::NotBuilt(_) => "NotBuilt",
             Self::Ready(_) => "Ready",
         })

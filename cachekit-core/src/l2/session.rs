@@ -1,11 +1,11 @@
 //! The operations of one call on a built backend: bounded in time, safe from panics, reported to the breaker once.
 
-use super::{L2, panicked};
+use super::{Built, L2, panicked};
 use crate::breaker::{Open, Permit};
 use crate::cache::Reason;
 use crate::key::{Key, Scope};
 use crate::timer::{self, Ended};
-use crate::{Backend, BackendError, Capabilities, ErrorKind, SetOptions};
+use crate::{BackendError, ErrorKind, SetOptions};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Refusal {
 #[must_use]
 pub(crate) struct Session<'a> {
     l2: &'a L2,
-    backend: Arc<dyn Backend>,
+    backend: Built,
     /// Taken by the first failure that counts.
     permit: Option<Permit<'a>>,
     spent: Duration,
@@ -58,32 +58,32 @@ enum Direction {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(l2: &'a L2, backend: Arc<dyn Backend>, permit: Permit<'a>) -> Self {
+    pub(super) fn new(l2: &'a L2, backend: Built, permit: Permit<'a>) -> Self {
         Self { l2, backend, permit: Some(permit), spent: Duration::ZERO }
     }
 
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        self.backend.capabilities()
+    pub(crate) fn max_value_bytes(&self) -> usize {
+        self.backend.max_value_bytes
     }
 
     pub(crate) async fn get(&mut self, key: &Key) -> Result<Option<Bytes>, BackendError> {
-        let backend = Arc::clone(&self.backend);
+        let backend = Arc::clone(&self.backend.backend);
         self.run(Direction::Read, 0, async { backend.get(key.stored()).await }).await
     }
 
     pub(crate) async fn set(&mut self, key: &Key, value: Bytes, ttl: Option<Duration>) -> Result<(), BackendError> {
-        let backend = Arc::clone(&self.backend);
+        let backend = Arc::clone(&self.backend.backend);
         let (len, options) = (value.len(), SetOptions::default().with_ttl(ttl));
         self.run(Direction::Write, len, async { backend.set(key.stored(), value, options).await }).await
     }
 
     pub(crate) async fn delete(&mut self, key: &Key) -> Result<bool, BackendError> {
-        let backend = Arc::clone(&self.backend);
+        let backend = Arc::clone(&self.backend.backend);
         self.run(Direction::Write, 0, async { backend.delete(key.stored()).await }).await
     }
 
     pub(crate) async fn clear(&mut self, scope: &Scope) -> Result<(), BackendError> {
-        let backend = Arc::clone(&self.backend);
+        let backend = Arc::clone(&self.backend.backend);
         self.run(Direction::Write, 0, async { backend.clear(scope.prefix()).await }).await
     }
 
@@ -110,8 +110,8 @@ impl<'a> Session<'a> {
         let result = self.bounded(direction, bytes, operation).await;
         self.l2.events.operated(self.l2.backend_name(), result.as_ref().err());
         if let Err(error) = &result {
-            if matches!(error.kind(), ErrorKind::Closed | ErrorKind::Internal) {
-                self.l2.discard(&self.backend, error);
+            if error.kind() == ErrorKind::Closed {
+                self.l2.discard(&self.backend.backend, error);
             }
             if self.l2.breaker.config().count_operation_errors()
                 && tells_of_an_outage(error)
@@ -131,13 +131,17 @@ impl<'a> Session<'a> {
         operation: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
         let transfer = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000 / BYTES_PER_SECOND));
-        let limit = self.l2.operation_timeout + transfer;
+        let limit = self.l2.operation_timeout.saturating_add(transfer);
         let started = Instant::now();
         let ended = timer::bounded(limit.saturating_sub(self.spent), operation).await?;
         self.spent += started.elapsed();
         match ended {
             Ended::Returned(result) => result,
-            Ended::Panicked => Err(panicked("an operation")),
+            Ended::Panicked => {
+                let error = panicked("an operation");
+                self.l2.discard(&self.backend.backend, &error);
+                Err(error)
+            }
             Ended::TimedOut => {
                 let error = BackendError::new(ErrorKind::Timeout, format!("no answer within {limit:?}"));
                 Err(if direction == Direction::Write { error.maybe_applied() } else { error })
