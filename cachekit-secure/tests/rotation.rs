@@ -113,6 +113,10 @@ fn health_tells_when_the_previous_keys_can_go() {
     let idle = Secure::new(ring(2, &[1])).clock(Arc::new(clock.clone()));
     clock.advance(Duration::from_secs(1_000_000));
     assert!(!idle.health("users").previous_keys_can_be_dropped, "nothing is known yet");
+    // A process that only reads learns from what it reads.
+    let entry = seal(&*Secure::new(ring(2, &[])).sealer(), b"value");
+    assert_eq!(open(&*idle.sealer(), entry).unwrap(), "value");
+    assert!(idle.health("users").previous_keys_can_be_dropped, "300 s are long over");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use super::outcome::Reason;
 use super::store::Unsettled;
 use super::{Cache, Error, Shared};
 use crate::key::Scope;
-use crate::l1::Displaced;
 use crate::{BackendError, ErrorKind};
 use std::sync::atomic::Ordering;
 
@@ -41,6 +40,7 @@ impl Cache {
         };
         let write = shared.activity.write(&key, || shared.remove_from_l1(&key));
         let unsettled = Unsettled { shared, key: &key, unless_current: None, armed: true };
+        let since = shared.unsynced.moment();
         let deleted = match l2.open().await {
             Ok(mut session) => {
                 let deleted = session.delete(&key).await;
@@ -49,18 +49,15 @@ impl Cache {
             }
             Err(refusal) => Err(refusal.into_error()),
         };
-        // A set that overlapped may have put its value back.
-        write.settle(|overlapped| if overlapped { shared.remove_from_l1(&key) } else { Displaced::new() });
+        if deleted.is_ok() {
+            unsettled.settled();
+        } else {
+            drop(unsettled);
+        }
+        shared.settle(&write, &key, deleted.is_ok().then_some(since));
         match deleted {
-            Ok(was_in_l2) => {
-                unsettled.settled();
-                shared.unsynced.synced(&key);
-                Ok(was_in_l1 || was_in_l2)
-            }
-            Err(error) => {
-                drop(unsettled);
-                Err(Error::not_applied("delete", error))
-            }
+            Ok(was_in_l2) => Ok(was_in_l1 || was_in_l2),
+            Err(error) => Err(Error::not_applied("delete", error)),
         }
     }
 
@@ -76,6 +73,8 @@ impl Cache {
         if shared.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "clear: the cache is closed"));
         }
+        // Marks that are set while it runs stay: what they mark may land behind it.
+        let since = shared.unsynced.moment();
         let _clear: Clear<'_> = shared.activity.clear(scope);
         if let Some(l1) = &shared.l1 {
             drop(l1.remove_scope(scope));
@@ -96,7 +95,7 @@ impl Cache {
         match cleared {
             Ok(()) => {
                 uncleared.settled();
-                shared.unsynced.clear_synced(scope);
+                shared.unsynced.clear_synced(scope, since);
                 Ok(())
             }
             Err(error) => {

@@ -61,8 +61,9 @@ impl Cache {
                 in_l1(true);
                 match access {
                     L2Access::Open(mut session) => {
-                        if newest {
-                            shared.delete_older(&mut session, key).await;
+                        let since = shared.unsynced.moment();
+                        if newest && shared.delete_older(&mut session, key).await {
+                            shared.unsynced.synced(key, since);
                         }
                         session.succeeded();
                     }
@@ -119,6 +120,7 @@ impl Cache {
         // A caller that goes away in here leaves a write behind that may land after a newer one. Declared after
         // `writing`, it marks the key before the L2 is believed again.
         let unsettled = Unsettled { shared, key, unless_current: Some(fill), armed: true };
+        let since = shared.unsynced.moment();
         let written = shared.write_to_l2(&mut session, key, entry).await;
         if !fill.is_current() {
             // Something newer was written meanwhile, and nobody knows which of the two the L2 kept.
@@ -132,42 +134,61 @@ impl Cache {
             return shared.skip(Reason::Superseded);
         }
         unsettled.settled();
+        if written.in_sync() {
+            shared.unsynced.synced(key, since);
+        }
         session.succeeded();
         match written {
-            Ok(()) => {
-                shared.unsynced.synced(key);
-                Stored::Stored
-            }
-            Err(reason) => shared.l1_only(reason, in_l1),
+            Written::Stored => Stored::Stored,
+            Written::Not { why, .. } => shared.l1_only(why, in_l1),
         }
+    }
+}
+
+/// What became of a write to the L2.
+#[derive(Clone, Copy)]
+pub(super) enum Written {
+    /// `older_gone`: the L2 certainly holds no older value either.
+    Not {
+        why: Reason,
+        older_gone: bool,
+    },
+    Stored,
+}
+
+impl Written {
+    /// Whether the L2 certainly holds nothing older than what was written.
+    pub(super) fn in_sync(self) -> bool {
+        matches!(self, Self::Stored | Self::Not { older_gone: true, .. })
     }
 }
 
 impl Shared {
     /// One write, with the older entry deleted where the new one is too large for the backend.
-    pub(super) async fn write_to_l2(&self, session: &mut Session<'_>, key: &Key, entry: Entry) -> Result<(), Reason> {
+    pub(super) async fn write_to_l2(&self, session: &mut Session<'_>, key: &Key, entry: Entry) -> Written {
+        let not = |why| Written::Not { why, older_gone: false };
         if entry.len > session.max_value_bytes() {
-            self.delete_older(session, key).await;
-            return Err(Reason::TooLarge);
+            return Written::Not { why: Reason::TooLarge, older_gone: self.delete_older(session, key).await };
         }
         match session.set(key, entry.bytes.unwrap_or_default(), entry.ttl.duration()).await {
-            Ok(()) => Ok(()),
+            Ok(()) => Written::Stored,
             Err(error) if error.kind() == ErrorKind::TooLarge => {
-                self.delete_older(session, key).await;
-                Err(Reason::TooLarge)
+                Written::Not { why: Reason::TooLarge, older_gone: self.delete_older(session, key).await }
             }
-            Err(error) if error.kind() == ErrorKind::Timeout => Err(Reason::WriteTimeout),
-            Err(_) => Err(Reason::WriteError),
+            Err(error) if error.kind() == ErrorKind::Timeout => not(Reason::WriteTimeout),
+            Err(_) => not(Reason::WriteError),
         }
     }
 
-    /// Deletes what the L2 holds under a key whose new value it will not get; a failure leaves the key unsynced.
-    pub(super) async fn delete_older(&self, session: &mut Session<'_>, key: &Key) {
+    /// Deletes what the L2 holds under a key whose new value it will not get; whether that is certain. If not, the key
+    /// is marked.
+    pub(super) async fn delete_older(&self, session: &mut Session<'_>, key: &Key) -> bool {
         let unsettled = Unsettled { shared: self, key, unless_current: None, armed: true };
-        if session.delete(key).await.is_ok() {
-            self.unsynced.synced(key);
+        let deleted = session.delete(key).await.is_ok();
+        if deleted {
             unsettled.settled();
         }
+        deleted
     }
 
     /// Counts a write that stayed in this process; if L1 does not hold it, it is nowhere.

@@ -36,6 +36,13 @@ struct FailedClear {
     rewritten: HashSet<Key, KeyHashBuilder>,
 }
 
+/// A point in the order of marks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    keys: u64,
+    clears: u64,
+}
+
 /// What a read of the L2 must not believe, as it stood when the read began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Barrier(Option<u64>);
@@ -64,14 +71,18 @@ impl Unsynced {
         overflowed
     }
 
-    /// An L2 write or delete of the key succeeded.
-    pub(super) fn synced(&self, key: &Key) {
+    /// An L2 write or delete of the key, begun at this moment, succeeded. A mark that was set since stays: what it marks
+    /// may have reached the L2 behind it.
+    pub(super) fn synced(&self, key: &Key, since: Moment) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
         let mut state = self.lock();
-        state.keys.remove(key);
-        for (prefix, clear) in state.clears.iter_mut() {
+        state.keys.remove_if(key, |number| number < since.keys);
+        for (prefix, number, clear) in state.clears.iter_mut() {
+            if number >= since.clears {
+                continue;
+            }
             if key.stored().starts_with(prefix.as_str()) && clear.rewritten.len() < MOST_MARKS {
                 clear.rewritten.insert(key.clone());
             }
@@ -104,14 +115,20 @@ impl Unsynced {
         overflowed
     }
 
-    /// A clear of this scope reached the L2: nothing older is there.
-    pub(super) fn clear_synced(&self, scope: &Scope) {
+    /// The marks there are now, to be told from later ones. Taken before a write is sent.
+    pub(super) fn moment(&self) -> Moment {
+        let state = self.lock();
+        Moment { keys: state.keys.next, clears: state.clears.next }
+    }
+
+    /// A clear of this scope, begun at this moment, reached the L2: nothing is there that was there before.
+    pub(super) fn clear_synced(&self, scope: &Scope, since: Moment) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
         let mut state = self.lock();
-        state.clears.remove(scope.prefix());
-        state.keys.retain(|key| !key.is_in(scope));
+        state.clears.retain(|prefix, number| prefix != scope.prefix() || number >= since.clears);
+        state.keys.retain(|key, number| !key.is_in(scope) || number >= since.keys);
         self.recount(&state);
     }
 
@@ -192,13 +209,19 @@ impl<K: Clone + Eq + Hash, V> Marks<K, V> {
         }
     }
 
-    fn retain(&mut self, keep: impl Fn(&K) -> bool) {
-        self.marks.retain(|name, _| keep(name));
-        self.order.retain(|_, name| keep(name));
+    fn remove_if(&mut self, name: &K, condition: impl Fn(u64) -> bool) {
+        if self.marks.get(name).is_some_and(|(number, _)| condition(*number)) {
+            self.remove(name);
+        }
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
-        self.marks.iter_mut().map(|(name, (_, mark))| (name, mark))
+    fn retain(&mut self, keep: impl Fn(&K, u64) -> bool) {
+        self.marks.retain(|name, (number, _)| keep(name, *number));
+        self.order.retain(|number, name| keep(name, *number));
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (&K, u64, &mut V)> {
+        self.marks.iter_mut().map(|(name, (number, mark))| (name, *number, mark))
     }
 
     fn len(&self) -> usize {
@@ -223,9 +246,12 @@ mod tests {
         let unsynced = Unsynced::new();
         unsynced.mark(&key("a"), 10);
         assert!(unsynced.contains(&key("a"), 10) && !unsynced.contains(&key("b"), 10));
-        unsynced.synced(&key("a"));
+        unsynced.synced(&key("a"), unsynced.moment());
         assert!(!unsynced.contains(&key("a"), 10));
+        let before = unsynced.moment();
         unsynced.mark(&key("a"), 10);
+        unsynced.synced(&key("a"), before);
+        assert!(unsynced.contains(&key("a"), 10), "set while the write that succeeded was under way");
         assert!(!unsynced.contains(&key("a"), 11));
         assert_eq!(unsynced.len(), 0);
     }
@@ -263,13 +289,17 @@ mod tests {
         assert!(!hides(&scope().for_tenant("t").unwrap(), 1, 5), "another scope");
         assert!(!hides(&scope(), 1, 11), "its time is up");
         unsynced.mark_clear(&scope(), 1_000_000, 10);
-        unsynced.synced(&key("b"));
+        unsynced.synced(&key("b"), unsynced.moment());
         assert!(hides(&scope(), 1, 5));
-        unsynced.synced(&key("a"));
+        unsynced.synced(&key("a"), unsynced.moment());
         assert!(!hides(&scope(), 1, 5), "written again by this process");
         unsynced.mark_clear(&scope(), 1_000_000, 10);
         assert!(hides(&scope(), 1, 5), "and cleared again");
-        unsynced.clear_synced(&scope());
+        let moment = unsynced.moment();
+        unsynced.mark(&key("during"), 10);
+        unsynced.clear_synced(&scope(), moment);
+        assert!(unsynced.contains(&key("during"), 5), "set while the clear ran");
+        unsynced.synced(&key("during"), unsynced.moment());
         assert!(!hides(&scope(), 1, 5));
         assert_eq!(unsynced.len(), 0);
     }

@@ -1,9 +1,11 @@
 //! Setting a value.
 
+use super::activity::Write;
 use super::envelope::Entry;
 use super::outcome::{Reason, Stored};
-use super::store::Unsettled;
-use super::{Cache, Cacheable, Error};
+use super::store::{Unsettled, Written};
+use super::unsynced::Moment;
+use super::{Cache, Cacheable, Error, Shared};
 use crate::ErrorKind;
 use crate::key::Key;
 use crate::l1::Displaced;
@@ -78,25 +80,18 @@ impl Cache {
         };
         write.settle(|_| shared.insert_into_l1(key, entry.slot.as_ref()));
         let unsettled = Unsettled { shared, key, unless_current: None, armed: true };
+        let since = shared.unsynced.moment();
         let written = shared.write_to_l2(&mut session, key, entry).await;
-        // Which of two overlapping writes the L2 kept is for the L2 to say, not for the copy here.
-        write.settle(|overlapped| if overlapped { shared.remove_from_l1(key) } else { Displaced::new() });
+        if written.in_sync() {
+            unsettled.settled();
+        } else {
+            drop(unsettled);
+        }
+        shared.settle(&write, key, written.in_sync().then_some(since));
         session.succeeded();
         match written {
-            Ok(()) => {
-                unsettled.settled();
-                shared.unsynced.synced(key);
-                Stored::Stored
-            }
-            Err(Reason::TooLarge) => {
-                // The older entry was deleted, or the key was marked when that failed.
-                unsettled.settled();
-                shared.l1_only(Reason::TooLarge, in_l1)
-            }
-            Err(reason) => {
-                drop(unsettled);
-                shared.l1_only(reason, in_l1)
-            }
+            Written::Stored => Stored::Stored,
+            Written::Not { why, .. } => shared.l1_only(why, in_l1),
         }
     }
 
@@ -106,12 +101,25 @@ impl Cache {
         let write = shared.activity.write(key, || shared.remove_from_l1(key));
         match l2.open().await {
             Ok(mut session) => {
-                shared.delete_older(&mut session, key).await;
+                let since = shared.unsynced.moment();
+                let deleted = shared.delete_older(&mut session, key).await;
+                shared.settle(&write, key, deleted.then_some(since));
                 session.succeeded();
             }
             Err(_) => shared.mark_unsynced(key),
         }
         drop(write);
         shared.skip(reason)
+    }
+}
+
+impl Shared {
+    /// Ends an explicit write. `in_sync`: the moment at which it was sent, if the L2 certainly holds nothing older.
+    pub(super) fn settle(&self, write: &Write<'_>, key: &Key, in_sync: Option<Moment>) {
+        if let Some(since) = in_sync {
+            self.unsynced.synced(key, since);
+        }
+        // Which of two overlapping writes the L2 kept is for the L2 to say, not for the copy here.
+        write.settle(|overlapped| if overlapped { self.remove_from_l1(key) } else { Displaced::new() });
     }
 }
