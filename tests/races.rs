@@ -20,6 +20,7 @@ struct Gated {
     store: MemoryBackend,
     before: Arc<Mutex<HashMap<&'static str, Gate>>>,
     arrived: Arc<Mutex<Vec<&'static str>>>,
+    failing: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Gated {
@@ -28,6 +29,22 @@ impl Gated {
         let gate = Gate::new();
         self.before.lock().unwrap().insert(op, gate.clone());
         gate
+    }
+
+    /// The next call of this operation fails, and nothing is carried out.
+    fn fail(&self, op: &'static str) {
+        self.failing.lock().unwrap().push(op);
+    }
+
+    fn may_fail(&self, op: &'static str) -> Result<(), BackendError> {
+        let mut failing = self.failing.lock().unwrap();
+        match failing.iter().position(|failing| *failing == op) {
+            Some(at) => {
+                failing.remove(at);
+                Err(BackendError::new(ErrorKind::Unavailable, "as told"))
+            }
+            None => Ok(()),
+        }
     }
 
     async fn arrive(&self, op: &'static str) {
@@ -77,10 +94,13 @@ impl Backend for Gated {
     }
     async fn set(&self, key: &str, value: Bytes, options: SetOptions) -> Result<(), BackendError> {
         self.arrive("set").await;
-        self.store.set(key, value, options).await
+        self.store.set(key, value, options).await?;
+        self.arrive("set done").await;
+        Ok(())
     }
     async fn delete(&self, key: &str) -> Result<bool, BackendError> {
         self.arrive("delete").await;
+        self.may_fail("delete")?;
         self.store.delete(key).await
     }
     async fn clear(&self, prefix: &str) -> Result<(), BackendError> {
@@ -122,6 +142,43 @@ async fn a_fill_that_lands_after_a_delete_is_not_read_before_it_is_taken_back() 
             let seen = cache.get::<i32>("k").await.unwrap();
             assert!(seen.is_none() || seen == newer, "{seen:?}, {newer:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_succeeds_does_not_take_away_a_mark_that_was_set_meanwhile() {
+    for explicit in [false, true] {
+        let backend = Gated::default();
+        let cache = Cache::builder("n").backend(backend.clone()).without_l1().build().unwrap();
+        let fetch = |value: i32| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.fetch("k", || Runs::new().give_owned(value)).await.unwrap() })
+        };
+        let landing = backend.hold("set");
+        let first = fetch(1);
+        backend.until("set", 1).await;
+        cache.delete("k").await.unwrap();
+        // The newer value is in the backend, which has not said so yet.
+        let answering = backend.hold("set done");
+        let second = match explicit {
+            false => fetch(2),
+            true => tokio::spawn({
+                let cache = cache.clone();
+                async move {
+                    let _ = cache.set("k", 2).await.unwrap();
+                    cache.fetch("other", || Runs::new().give_owned(0)).await.unwrap()
+                }
+            }),
+        };
+        backend.until("set done", 1).await;
+        // The older one lands on top of it, and cannot be taken back.
+        backend.fail("delete");
+        landing.open();
+        assert_eq!(first.await.unwrap().stored, Some(Stored::Skipped(Reason::Superseded)));
+        answering.open();
+        second.await.unwrap();
+        assert!(backend.store.raw("n:k").is_some());
+        assert_eq!(cache.get::<i32>("k").await.unwrap(), None, "explicit: {explicit}");
     }
 }
 
