@@ -59,7 +59,10 @@ impl Cache {
             let len = plain::OVERHEAD + payload.map_err(|_| Reason::Serialize)?;
             return self.entry(place, value, None, len, ttl);
         }
-        let mut buffer = vec![0; shared.sealer.as_ref().map_or(plain::OVERHEAD, |sealer| sealer.headroom())];
+        let headroom = shared.sealer.as_ref().map_or(plain::OVERHEAD, |sealer| sealer.headroom());
+        // Room for a small value and a sealer's tag, so that most are not moved as they grow.
+        let mut buffer = Vec::with_capacity(headroom + 256);
+        buffer.resize(headroom, 0);
         if let Some(value) = value {
             shared.encoding.encode(value, &mut buffer).map_err(|_| Reason::Serialize)?;
         }
