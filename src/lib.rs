@@ -9,10 +9,16 @@
 //! |---|---|
 //! | `json` | [`CacheBuilder::json`] |
 //! | `metrics` | counters and gauges through the `metrics` facade |
+//! | `redis` | Redis: `redis://`, `redis+unix://` |
+//! | `redis-cluster` | `redis+cluster://` |
+//! | `redis-sentinel` | `redis+sentinel://` |
+//! | `redis-tls` | `rediss://` |
 //! | `secure` | [`secure`]: authenticated encryption of every entry, in both tiers |
 //! | `sled` | the embedded backend, `sled://` |
 //! | `testing` | [`testing`]: an in-memory and a fault-injecting backend, a clock moved by hand |
 
+#[cfg(feature = "redis")]
+pub use cachekit_redis as redis;
 #[cfg(feature = "secure")]
 pub use cachekit_secure as secure;
 #[cfg(feature = "sled")]
@@ -27,6 +33,14 @@ pub use cachekit_core::{
     Tick, Ttl, TtlState, async_trait, breaker, health, ticks,
 };
 
+/// What each backend that is compiled in adds to the registry.
+const BACKENDS: &[fn(&mut Registry) -> Result<(), BackendError>] = &[
+    #[cfg(feature = "redis")]
+    redis::register,
+    #[cfg(feature = "sled")]
+    sled::register,
+];
+
 /// The URL schemes of the backends that are compiled in. Add your own with [`Registry::register`].
 ///
 /// ```
@@ -39,12 +53,11 @@ pub use cachekit_core::{
 /// ```
 #[must_use]
 pub fn registry() -> Registry {
-    #[allow(unused_mut, reason = "without a backend there is nothing to register")]
     let mut registry = Registry::new();
-    #[cfg(feature = "sled")]
-    let registered = sled::register(&mut registry);
-    #[cfg(feature = "sled")]
-    debug_assert!(registered.is_ok(), "a new registry has no such scheme: {registered:?}");
+    for register in BACKENDS {
+        let registered = register(&mut registry);
+        debug_assert!(registered.is_ok(), "no two backends share a scheme: {registered:?}");
+    }
     registry
 }
 

@@ -9,7 +9,14 @@ use std::sync::Arc;
 pub type FactoryConstructor = fn(&BackendUrl) -> Result<Arc<dyn BackendFactory>, BackendError>;
 
 /// The schemes of this project's own backends, and the feature of the facade that brings each.
-const FIRST_PARTY: [(&str, &str); 1] = [("sled", "sled")];
+const FIRST_PARTY: [(&str, &str); 6] = [
+    ("redis", "redis"),
+    ("redis+cluster", "redis-cluster"),
+    ("redis+sentinel", "redis-sentinel"),
+    ("redis+unix", "redis"),
+    ("rediss", "redis-tls"),
+    ("sled", "sled"),
+];
 
 /// Maps URL schemes to backends. A plain value: there is no global one.
 ///
