@@ -33,8 +33,10 @@ pub use cachekit_core::{
     Tick, Ttl, TtlState, async_trait, breaker, health, ticks,
 };
 
+type Register = fn(&mut Registry) -> Result<(), BackendError>;
+
 /// What each backend that is compiled in adds to the registry.
-const BACKENDS: &[fn(&mut Registry) -> Result<(), BackendError>] = &[
+const BACKENDS: &[Register] = &[
     #[cfg(feature = "redis")]
     redis::register,
     #[cfg(feature = "sled")]
