@@ -14,6 +14,7 @@
 //! | `redis-sentinel` | `redis+sentinel://` |
 //! | `redis-tls` | `rediss://` |
 //! | `secure` | [`secure`]: authenticated encryption of every entry, in both tiers |
+//! | `secure-lz4`, `secure-zstd` | compression before sealing |
 //! | `sled` | the embedded backend, `sled://` |
 //! | `testing` | [`testing`]: an in-memory and a fault-injecting backend, a clock moved by hand |
 

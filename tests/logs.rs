@@ -133,3 +133,30 @@ fn u130_no_key_and_no_value_is_logged() {
         assert!(!format!("{:?} {:?}", rig.cache.health(), rig.cache).contains("canary"));
     });
 }
+
+/// Runs by itself without the variable, and in a child process with it.
+#[test]
+fn u119_a_key_in_the_environment_switches_nothing_on_and_is_warned_about_once() {
+    const NAME: &str = "u119_a_key_in_the_environment_switches_nothing_on_and_is_warned_about_once";
+    let key_is_set = std::env::var_os("CACHEKIT_MASTER_KEY").is_some();
+    logged(async |log| {
+        for _ in 0..3 {
+            let rig = Rig::new();
+            let _ = rig.cache.set("k", "plain".to_owned()).await.unwrap();
+            let bytes = rig.store.raw("n:k").unwrap();
+            assert!(bytes.ends_with(b"plain"));
+        }
+        let warnings = log.at(Level::WARN);
+        assert_eq!(warnings.len(), usize::from(key_is_set), "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.contains("CACHEKIT_MASTER_KEY") && !warning.contains("0123")));
+    });
+    if !key_is_set {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME])
+            .env("CACHEKIT_MASTER_KEY", "0123456789abcdef".repeat(4))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    }
+}

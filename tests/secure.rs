@@ -346,3 +346,61 @@ fn a_secure_cache_without_a_good_ring_does_not_build() {
     assert_eq!(error.kind(), ErrorKind::ConfigInvalid);
     assert!(MasterKey::from_env("CACHEKIT_TEST_NO_SUCH_VARIABLE").is_err());
 }
+
+#[tokio::test]
+async fn a_waiter_that_waits_no_longer_does_not_get_around_fail_closed() {
+    let rig = Rig::with(|b| b.secure(secure().fail_closed()).flight_wait(Duration::from_millis(10)));
+    rig.store.insert_raw("n:k", "tampered");
+    rig.faults.delay(Op::Get, Duration::from_millis(60));
+    let runs = Runs::new();
+    let calls = (0..5).map(|_| {
+        let (cache, runs) = (rig.cache.clone(), runs.clone());
+        async move { cache.get_or_compute("k", || runs.give("computed".to_owned())).await }
+    });
+    for result in futures_util::future::join_all(calls).await {
+        let Err(CallError::Cache(error)) = result else { panic!("{result:?}") };
+        assert_eq!(error.kind(), ErrorKind::DecryptionAuthentication);
+    }
+    assert_eq!((runs.count(), rig.writes()), (0, 0));
+    assert_eq!(rig.store.raw("n:k").as_deref(), Some(&b"tampered"[..]));
+}
+
+#[tokio::test]
+async fn exists_drops_and_counts_what_does_not_open() {
+    let secure = secure().fail_closed();
+    let rig = rig(secure.clone());
+    let _ = rig.cache.set("k", 1).await.unwrap();
+    secure.reload(Keyring::new(key(2))).unwrap();
+    assert_eq!(rig.cache.exists("k").await.unwrap_err().kind(), ErrorKind::DecryptionAuthentication);
+    assert_eq!((rig.cache.health().l1.unwrap().entries, rig.degraded("unauthentic")), (0, 1));
+    assert_eq!(rig.cache.exists("k").await.unwrap_err().kind(), ErrorKind::DecryptionAuthentication);
+    assert_eq!(rig.degraded("unauthentic"), 2, "now the L2's");
+}
+
+#[tokio::test]
+async fn when_sealing_fails_no_tier_is_touched_and_the_older_value_is_not_served() {
+    use cachekit::secure::Padding;
+    let padded = || secure().padding(Padding::multiples_of(std::num::NonZeroUsize::new(1 << 40).unwrap()));
+    let rig = rig(secure());
+    let _ = rig.cache.set("k", "old".to_owned()).await.unwrap();
+    let failing = reader(&rig, padded());
+    assert_eq!(failing.cache.set("k", "new".to_owned()).await.unwrap(), Stored::Skipped(Reason::Seal));
+    assert_eq!(failing.faults.total_calls(), 0);
+    assert_eq!(failing.cache.get::<String>("k").await.unwrap(), None);
+    let fetched = failing.cache.fetch("other", || Runs::new().give_owned("v".to_owned())).await.unwrap();
+    assert_eq!((fetched.value.as_str(), fetched.stored), ("v", Some(Stored::Skipped(Reason::Seal))));
+    assert_eq!(failing.faults.total_calls(), 1, "the read");
+    assert!(rig.in_l2("k"));
+}
+
+#[tokio::test]
+async fn l1_filled_during_an_outage_is_sealed_too() {
+    let rig = Rig::with(|b| b.secure(secure()).l1_during_outage(true)).unbuildable();
+    let _ = rig.cache.set("set", NEEDLE.to_owned()).await.unwrap();
+    let _ = rig.cache.get_or_compute("computed", || Runs::new().give_owned(NEEDLE.to_owned())).await.unwrap();
+    for key in ["set", "computed"] {
+        // Opened, not merely handed out: under another type it does not decode.
+        assert_eq!(rig.cache.get::<String>(key).await.unwrap().as_deref(), Some(NEEDLE));
+        assert_eq!(rig.cache.get::<u64>(key).await.unwrap(), None);
+    }
+}

@@ -91,12 +91,13 @@ impl Encoding {
         }
     }
 
-    pub(crate) fn encode<V: Serialize>(&self, value: &V, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    /// Appends the encoded value, and keeps room for `tail` bytes more, so that a sealer's tag does not move it.
+    pub(crate) fn encode<V: Serialize>(&self, value: &V, out: &mut Vec<u8>, tail: usize) -> Result<(), CodecError> {
         match self {
             Self::Custom(codec) => codec.encode(value, out),
             #[cfg(feature = "json")]
-            Self::Json => Ok(serde_json::to_writer(out, value)?),
-            Self::MessagePack => Ok(rmp_serde::encode::write_named(out, value)?),
+            Self::Json => Ok(serde_json::to_writer(Roomy { out, tail }, value)?),
+            Self::MessagePack => Ok(rmp_serde::encode::write_named(&mut Roomy { out, tail }, value)?),
         }
     }
 
@@ -165,6 +166,24 @@ impl Visitor<'_> for EndVisitor {
     }
 }
 
+/// Grows a buffer so that there is always room for a little more than what was written.
+struct Roomy<'a> {
+    out: &'a mut Vec<u8>,
+    tail: usize,
+}
+
+impl io::Write for Roomy<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.reserve(bytes.len() + self.tail);
+        self.out.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Counts what is written to it.
 struct Length(usize);
 
@@ -196,7 +215,8 @@ mod tests {
 
     fn bytes_of<V: Serialize>(encoding: &Encoding, value: &V) -> Vec<u8> {
         let mut bytes = Vec::new();
-        encoding.encode(value, &mut bytes).unwrap();
+        encoding.encode(value, &mut bytes, 16).unwrap();
+        assert!(bytes.capacity() >= bytes.len() + 16);
         assert_eq!(bytes.len(), encoding.encoded_len(value).unwrap());
         bytes
     }

@@ -10,6 +10,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+/// A day: a process that has just started knows nothing of what was written before.
+const DEFAULT_LONGEST_LIFE_MILLIS: u64 = 24 * 60 * 60 * 1_000;
+
 /// What a ring is made of, as long as it is not replaced.
 struct Installed {
     prks: Box<[Prk]>,
@@ -22,7 +25,7 @@ pub(crate) struct Ring {
     installed: RwLock<Arc<Installed>>,
     history: Mutex<History>,
     cipher_capacity: AtomicUsize,
-    /// The longest life of an entry that was written or read, in milliseconds; 0: there was none.
+    /// The longest life of an entry, in milliseconds: as the user says, or longer if one was seen.
     longest_life: AtomicU64,
 }
 
@@ -40,7 +43,7 @@ impl Ring {
             installed: RwLock::new(Arc::new(Installed::new(keyring, cipher_capacity, time.now()))),
             history: Mutex::new(History { current, retired }),
             cipher_capacity: AtomicUsize::new(cipher_capacity),
-            longest_life: AtomicU64::new(0),
+            longest_life: AtomicU64::new(DEFAULT_LONGEST_LIFE_MILLIS),
         })
     }
 
@@ -75,6 +78,10 @@ impl Ring {
         self.installed().ciphers.set_capacity(capacity);
     }
 
+    pub(crate) fn set_longest_life(&self, millis: u64) {
+        self.longest_life.store(millis, Ordering::Relaxed);
+    }
+
     /// Counts the time of the ring that is installed from now on.
     pub(crate) fn restart(&self, now: u64) {
         self.installed().since.store(now, Ordering::Relaxed);
@@ -99,8 +106,8 @@ impl Ring {
             .max(installed.ciphers.uses().previous_opened_at.load(Ordering::Relaxed));
         let longest = self.longest_life.load(Ordering::Relaxed);
         // An entry without an end can turn up at any time.
-        let known = longest != 0 && longest != u64::MAX;
-        let droppable = installed.prks.len() > 1 && known && now.saturating_sub(quiet_since) > longest;
+        let ends = longest != u64::MAX;
+        let droppable = installed.prks.len() > 1 && ends && now.saturating_sub(quiet_since) > longest;
         SealerHealth::new(fails_closed, droppable, slots)
     }
 }

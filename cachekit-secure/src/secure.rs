@@ -12,6 +12,7 @@ use cachekit_core::{Clock, Sealer, SealerHealth};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 const DEFAULT_CIPHERS: usize = 1_024;
 
@@ -112,6 +113,16 @@ impl Secure {
         self
     }
 
+    /// The longest time to live that any process gives to an entry: an old key can be dropped when nothing has needed it
+    /// for so long. Longer ones that this process meets count by themselves; those it has not met it cannot know, so name
+    /// yours if it is longer. Default: 24 hours.
+    pub fn longest_ttl(self, ttl: Duration) -> Self {
+        if let Ok(ring) = &self.ring {
+            ring.set_longest_life(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        }
+        self
+    }
+
     /// Where the time is read; tests move it. Default: the operating system.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.settings.time = Time::of(clock);
@@ -131,8 +142,8 @@ impl Secure {
     }
 
     /// Replaces the whole ring, in this and all its clones, while caches go on working: the way to rotate without a
-    /// restart. It goes forward only: a key that was in a ring before without sealing, or was removed, never seals again
-    /// in this process.
+    /// restart. It goes forward only: a key that was in this ring before without sealing, or was removed from it, never
+    /// seals again.
     ///
     /// # Errors
     ///
@@ -146,8 +157,7 @@ impl Secure {
 
     /// The keys in use for a namespace: their ids, shortened, what they opened, and whether the previous ones can go.
     ///
-    /// It knows of this process only: remove a key when all of them say so, and not before a process that restarted has
-    /// run for as long as the longest entry lives.
+    /// It knows of this process only: remove a key when all of them say so.
     #[must_use]
     pub fn health(&self, namespace: &str) -> SealerHealth {
         self.sealer().health(namespace)

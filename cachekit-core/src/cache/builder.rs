@@ -306,7 +306,7 @@ impl CacheBuilder {
             return Err(invalid("ttl_jitter", "is a fraction, from 0 to below 1"));
         }
         if let Some(sealer) = &self.sealer {
-            sealer.check().map_err(|error| invalid("sealer", &error.to_string()))?;
+            sealer.check().map_err(|error| invalid("secure", &error.to_string()).with_boxed_source(error))?;
         }
         for (name, duration) in [
             ("build_timeout", self.build_timeout),
@@ -327,7 +327,7 @@ fn warn_of_an_unused_key() {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if std::env::var_os("CACHEKIT_MASTER_KEY").is_some() && !WARNED.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            "CACHEKIT_MASTER_KEY is set, but a cache without `secure` was built: its entries are not encrypted"
+            "CACHEKIT_MASTER_KEY is set, but a cache without `.secure(..)` was built: its L1 is not encrypted"
         );
     }
 }

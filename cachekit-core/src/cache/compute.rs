@@ -134,9 +134,11 @@ impl Cache {
                 let why = "the function asked for the key that it computes";
                 return Err(CallError::Cache(Error::new(ErrorKind::Locked, why)));
             }
-            let lead = match flight.board(shared.flight_wait).await {
-                Boarding::Lead(lead) => Some(lead),
-                Boarding::Alone => None,
+            let (lead, asks_l2) = match flight.board(shared.flight_wait).await {
+                Boarding::Lead(lead) => (Some(lead), true),
+                Boarding::TooLong => (None, true),
+                // The leader has just asked.
+                Boarding::Failed => (None, false),
                 Boarding::Landed(fetched) if takes_nothing || fetched.value.is_some() => {
                     shared.events.shared();
                     shared.events.answered(fetched.source);
@@ -152,7 +154,7 @@ impl Cache {
                     return Err(CallError::Cache(error));
                 }
             };
-            let crew = Crew { place: &place, fill: &fill, flight: &flight, lead };
+            let crew = Crew { place: &place, fill: &fill, flight: &flight, lead, asks_l2 };
             return self.run(&crew, l2, function, takes_nothing).await;
         }
     }
@@ -194,8 +196,7 @@ impl Cache {
             },
         };
         if let L2Access::Open(mut session) = access {
-            // A caller that is alone comes from a flight which has just asked.
-            let read = if crew.lead.is_none() {
+            let read = if !crew.asks_l2 {
                 Read::Missing { degraded: None, timed_out: false }
             } else if let Some(barrier) = self.may_read(crew.fill, key) {
                 self.read_l2::<V>(&mut session, crew.place, crew.fill, &barrier).await
@@ -257,6 +258,7 @@ struct Crew<'a, V: Cacheable> {
     fill: &'a Fill<'a>,
     flight: &'a Arc<Flight<V>>,
     lead: Option<Lead<'a, V>>,
+    asks_l2: bool,
 }
 
 impl<V: Cacheable> Crew<'_, V> {

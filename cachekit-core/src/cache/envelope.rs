@@ -59,12 +59,13 @@ impl Cache {
             let len = plain::OVERHEAD + payload.map_err(|_| Reason::Serialize)?;
             return self.entry(place, value, None, len, ttl);
         }
-        let headroom = shared.sealer.as_ref().map_or(plain::OVERHEAD, |sealer| sealer.headroom());
-        // Room for a small value and a sealer's tag, so that most are not moved as they grow.
-        let mut buffer = Vec::with_capacity(headroom + 256);
-        buffer.resize(headroom, 0);
+        let (headroom, tail) = match &shared.sealer {
+            None => (plain::OVERHEAD, 0),
+            Some(sealer) => (sealer.headroom(), sealer.overhead() - sealer.headroom()),
+        };
+        let mut buffer = vec![0; headroom];
         if let Some(value) = value {
-            shared.encoding.encode(value, &mut buffer).map_err(|_| Reason::Serialize)?;
+            shared.encoding.encode(value, &mut buffer, tail).map_err(|_| Reason::Serialize)?;
         }
         let written_at = shared.clock.wall_millis();
         shared.latest_written_at.fetch_max(written_at, Ordering::Relaxed);

@@ -30,8 +30,10 @@ pub(super) enum Boarding<'a, V> {
     Lead(Lead<'a, V>),
     /// Take what the leader computed.
     Landed(Fetched<Option<V>>),
-    /// Compute alone: the leader's function failed, or the wait was too long.
-    Alone,
+    /// Compute alone, like everyone who waited: the leader found nothing, and its function failed.
+    Failed,
+    /// Look for it alone: the wait was too long.
+    TooLong,
     /// The cache refused, for everyone.
     Refused(Error),
 }
@@ -55,7 +57,7 @@ impl<V: Clone> Flight<V> {
             Err(tokio::sync::TryAcquireError::NoPermits) => match timer::sleep(longest_wait) {
                 Ok(sleep) => match select(pin!(self.turn.acquire()), pin!(sleep)).await {
                     Either::Left((turn, _)) => turn,
-                    Either::Right(_) => return Boarding::Alone,
+                    Either::Right(_) => return Boarding::TooLong,
                 },
                 // A cache without an L2 runs without a runtime, where nothing can bound the wait.
                 Err(_) => self.turn.acquire().await,
@@ -71,7 +73,7 @@ impl<V: Clone> Flight<V> {
         match self.ended.get() {
             Some(Ended::Landed(fetched)) => Boarding::Landed(fetched.clone()),
             Some(Ended::Refused(error)) => Boarding::Refused(error.clone()),
-            Some(Ended::Failed) | None => Boarding::Alone,
+            Some(Ended::Failed) | None => Boarding::Failed,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::place::Place;
 use super::unsynced::Barrier;
 use super::{Cache, Cacheable, Error, Shared};
 use crate::ErrorKind;
-use crate::entry::Kind;
+use crate::entry::{Header, Kind};
 use crate::key::Key;
 use crate::l1::{self, Absent, Displaced, Slot};
 use crate::l2::Session;
@@ -64,14 +64,25 @@ impl Cache {
             session.succeeded();
             return Ok(false);
         };
-        match self.open(&place, bytes, Tier::L2, &barrier) {
-            Err(Unusable::NotAuthentic) => {
-                session.raised();
-                Err(not_authentic())
+        let is_value = self.is_value(self.open(&place, bytes, Tier::L2, &barrier));
+        match is_value {
+            Ok(_) => session.succeeded(),
+            Err(_) => session.raised(),
+        }
+        is_value
+    }
+
+    /// Whether what was opened is a value; what was not is counted.
+    fn is_value(&self, opened: Result<Option<(Header, Bytes)>, Unusable>) -> Result<bool, Error> {
+        match opened {
+            Ok(entry) => Ok(entry.is_some_and(|(header, _)| header.kind == Kind::Value)),
+            Err(Unusable::Degraded(reason)) => {
+                self.shared.events.degraded(reason);
+                Ok(false)
             }
-            opened => {
-                session.succeeded();
-                Ok(opened.is_ok_and(|entry| entry.is_some_and(|(header, _)| header.kind == Kind::Value)))
+            Err(Unusable::NotAuthentic) => {
+                self.shared.events.degraded(Reason::Unauthentic);
+                Err(not_authentic())
             }
         }
     }
@@ -127,8 +138,8 @@ impl Cache {
             Ok(None) => return Read::Missing { degraded: None, timed_out: false },
             Ok(Some(bytes)) => bytes,
         };
-        // A sealer opens in place what nobody else holds, so L1's copy is not taken before it has to be.
-        let held = shared.sealer.is_some().then(|| bytes.clone());
+        // L1 keeps the sealed bytes. Where there is none, nobody else holds them, and they are opened in place.
+        let held = (shared.sealer.is_some() && shared.l1.is_some()).then(|| bytes.clone());
         let len = bytes.len();
         match self.open_as::<V>(place, bytes, Tier::L2, barrier) {
             Ok(Some(entry)) => {
@@ -224,10 +235,11 @@ impl Cache {
         let (Some(place), Some(Sealed(bytes))) = (&place, l1::downcast(&slot)) else {
             return Ok(l1::downcast::<Absent>(&slot).is_none());
         };
-        match self.open(place, bytes.clone(), Tier::L1, &Barrier::none()) {
-            Err(Unusable::NotAuthentic) => Err(not_authentic()),
-            opened => Ok(opened.is_ok_and(|entry| entry.is_some_and(|(header, _)| header.kind == Kind::Value))),
+        let opened = self.open(place, bytes.clone(), Tier::L1, &Barrier::none());
+        if opened.is_err() {
+            drop(self.shared.remove_from_l1(&place.key));
         }
+        self.is_value(opened)
     }
 }
 

@@ -56,6 +56,15 @@ impl Cache {
         let prepared = self.prepare(place, value, ttl);
         let commit = |entry: &Entry| fill.commit(|| shared.insert_into_l1(key, entry.slot.as_ref()));
         let stored = match (prepared, access) {
+            (Err(Reason::Seal), access) => {
+                // Nothing reaches a tier, not even a delete.
+                fill.commit(|| shared.remove_from_l1(key));
+                in_l1(true);
+                if let L2Access::Open(session) | L2Access::TimedOut(session) = access {
+                    session.succeeded();
+                }
+                shared.skip(Reason::Seal)
+            }
             (Err(reason), access) => {
                 let newest = fill.commit(|| shared.remove_from_l1(key));
                 in_l1(true);

@@ -99,6 +99,11 @@ impl Cache {
     async fn drop_older(&self, l2: &L2, key: &Key, reason: Reason) -> Stored {
         let shared = &*self.shared;
         let write = shared.activity.write(key, || shared.remove_from_l1(key));
+        if reason == Reason::Seal {
+            // Nothing reaches a tier, not even a delete: the older entry stays, and is not read.
+            shared.mark_unsynced(key);
+            return shared.skip(reason);
+        }
         match l2.open().await {
             Ok(mut session) => {
                 let since = shared.unsynced.moment();
