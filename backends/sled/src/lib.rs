@@ -14,21 +14,27 @@
 //! - One process has the directory open at a time. Another one gets [`Locked`](cachekit_core::ErrorKind::Locked), which
 //!   names the path. Within a process everyone who names the same directory shares one database.
 //! - On a damaged directory sled panics where others return errors. The panics are caught, though their messages still go
-//!   to the panic hook; with `panic = "abort"` in your profile they end the process. Where files below `blobs` are
-//!   missing, or entries next to damaged ones are removed, it can also loop for ever: the operation never answers, and
-//!   until the process ends the directory cannot be opened anew.
-//! - The files do not shrink. Space that deleted entries leave is used again by later ones.
+//!   to the panic hook; with `panic = "abort"` in your profile they end the process. With about one damaged directory in
+//!   a thousand, where pages were being merged, it loops for ever instead: an operation, or the opening, never answers,
+//!   and until the process ends the directory cannot be opened anew.
+//! - Its file takes two to ten times the room of its entries, and hardly ever shrinks; what deleted ones leave is used
+//!   again by later ones. Measured with values of 300 KiB: 80 to 90 MiB for 29 MiB, from the fourth overwrite of each to
+//!   the 25th; 25 to 55 MiB for 6 MiB, overwritten 100 times. Kills do not add to it. An empty database has 2 MiB.
 //!
 //! # What it does about it
 //!
-//! Each row has a checksum over its key and its bytes, so damage and mix-ups are misses. A value over 60 KiB is stored in
-//! chunks, and rows change in an order that leaves an entry as it was or as it became whenever the process dies. Times
-//! to live are exact to 1 ms by the wall clock and survive a restart; expired entries are removed from the disk every
-//! [`sweep_every`](SledConfig::sweep_every) (30 s). Blocking calls run on Tokio's blocking threads, at most 32 at once
-//! ([`Execution`]). After a failed write or a panic of sled every operation is
+//! Each row has a checksum over its key and its bytes, so damage and mix-ups are misses. A value over about 16 KiB is
+//! stored in chunks, and rows change in an order that leaves an entry as it was or as it became whenever the process
+//! dies. Rows and keys are so short that sled never makes a file of its own for a page: a killed process would leave
+//! those for ever. After each MiB that was written a writer waits for the disk (mostly a few milliseconds, sometimes
+//! tens); sled by itself took 340 MiB of memory and 560 MiB of a slow disk for 6 MiB of entries.
+//!
+//! Times to live are exact to 1 ms by the wall clock and survive a restart; expired entries are removed from the disk
+//! every [`sweep_every`](SledConfig::sweep_every) (30 s). Blocking calls run on Tokio's blocking threads, at most 32 at
+//! once ([`Execution`]). After a failed write or a panic of sled every operation is
 //! [`Closed`](cachekit_core::ErrorKind::Closed), so that the cache builds the backend anew.
 //!
-//! Keys are any text of 1 to 16,384 bytes. Locks keep out callers in this process only, and have no fence. There is no
+//! Keys are any text of 1 to 1,024 bytes. Locks keep out callers in this process only, and have no fence. There is no
 //! publishing.
 //!
 //! # Example

@@ -13,14 +13,23 @@ use std::fmt;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The largest row. From 128 KiB on sled puts a row into a file of its own, and leaks those on overwrites.
-const ROW_BYTES: usize = 60 * 1024;
-/// Well under [`ROW_BYTES`], which a key shares with its value; far over what core uses.
-const MAX_KEY_BYTES: usize = 16 * 1024;
+/// Sled's unit of allocation. Of a page over a quarter of it sled makes a file of its own below `blobs`, and a killed
+/// process leaves those for ever, so there must be no such page. More is slower to open and leaves more space unused.
+const SEGMENT_BYTES: usize = 2 << 20;
+/// The largest row, so that a page of 31 stays under a quarter of a segment. A page splits at its 17th row, and may by
+/// then have been given three of a neighbour; the rest is for threads that do this at the same moment.
+const ROW_BYTES: usize = 16 * 1024;
+/// What the contract asks for. An inner page splits at 257 keys, and 490 of this length have room.
+const MAX_KEY_BYTES: usize = 1_024;
+/// Sled takes writes faster than the disk, and grows in memory and in its file meanwhile. So they wait for it.
+const BYTES_PER_FLUSH: usize = 1 << 20;
+/// About what an entry costs besides its row.
+const ENTRY_OVERHEAD: usize = 256;
 /// How many rows a pass of [`Store::clear`] or [`Store::sweep`] collects before it removes them.
 pub(crate) const ROWS_PER_PASS: usize = 1_000;
 /// How often [`Store::clear`] looks for what is left at most.
@@ -37,6 +46,8 @@ pub(crate) struct Store {
     stripes: Vec<Mutex<()>>,
     time: Arc<dyn Time>,
     write_ids: Unique,
+    /// How much was written or removed since a writer last waited for the disk, about.
+    unflushed: AtomicUsize,
     /// Why sled cannot be used any more: it panicked, or a write failed, after which it fails for ever.
     failed: OnceLock<BackendError>,
 }
@@ -61,6 +72,7 @@ impl Store {
             .path(path)
             .cache_capacity(cache_capacity)
             .flush_every_ms(Some(flush_every_ms))
+            .segment_size(SEGMENT_BYTES)
             .mode(sled::Mode::LowSpace);
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let db = config.open()?;
@@ -80,6 +92,7 @@ impl Store {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             time,
             write_ids: Unique::new(),
+            unflushed: AtomicUsize::new(0),
             failed: OnceLock::new(),
         })
     }
@@ -331,24 +344,40 @@ impl Store {
         if let Some(added) = added {
             for (index, chunk) in (0..added.count).zip(value.chunks(ROW_BYTES)) {
                 self.tree.insert(rows::chunk(added.write, index), chunk)?;
+                self.wait_for_the_disk(chunk.len())?;
             }
         }
         let due = |record: Option<Record<'_>>| record.and_then(|record| record.lifetime.deadline_ms());
         if let Some(deadline) = due(new) {
             self.tree.insert(rows::due(deadline, key), &[])?;
         }
-        match new {
-            Some(new) => self.tree.insert(rows::entry(key), new.encode(key))?,
-            None => self.tree.remove(rows::entry(key))?,
-        };
+        let mut bytes = ENTRY_OVERHEAD;
+        if let Some(new) = new {
+            let row = new.encode(key);
+            bytes += row.len();
+            self.tree.insert(rows::entry(key), row)?;
+        } else {
+            self.tree.remove(rows::entry(key))?;
+        }
         if let Some(deadline) = due(old).filter(|deadline| due(new) != Some(*deadline)) {
             self.tree.remove(rows::due(deadline, key))?;
         }
         if let Some(gone) = gone {
             remove_chunks(&self.tree, gone)?;
+            bytes = bytes.saturating_add(usize::try_from(gone.count).unwrap_or(usize::MAX).saturating_mul(ROW_BYTES));
         }
         if let Some(row) = &journal {
             self.tree.remove(row)?;
+        }
+        self.wait_for_the_disk(bytes)
+    }
+
+    /// Every [`BYTES_PER_FLUSH`], after this many more.
+    fn wait_for_the_disk(&self, bytes: usize) -> Result<(), sled::Error> {
+        let unflushed = self.unflushed.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if unflushed >= BYTES_PER_FLUSH {
+            self.unflushed.store(0, Ordering::Relaxed);
+            self.tree.flush()?;
         }
         Ok(())
     }

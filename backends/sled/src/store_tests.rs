@@ -2,7 +2,6 @@ use super::*;
 use crate::lifetime::manual::ManualTimes;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MAX: usize = 16 << 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -346,7 +345,7 @@ fn an_opener_removes_the_chunks_that_belong_to_nobody() {
         store.tree.insert(rows::journal(other.write), journal.encode()).unwrap();
         store.tree.insert([rows::JOURNAL[0], 0], b"damaged").unwrap();
         recover(&store.tree).unwrap();
-        assert_eq!(o.rows(), [1, 4, 0], "committed: {committed}");
+        assert_eq!(o.rows(), [1, 200_000_usize.div_ceil(ROW_BYTES), 0], "committed: {committed}");
         assert!(o.get("k").unwrap() == large(200_000, 1));
     }
     let orphan = chunks(store);
@@ -354,7 +353,7 @@ fn an_opener_removes_the_chunks_that_belong_to_nobody() {
     let journal = Journal { added: Some(orphan), gone: None, key: "never set" };
     store.tree.insert(rows::journal(orphan.write), journal.encode()).unwrap();
     recover(&store.tree).unwrap();
-    assert_eq!(o.rows(), [1, 4, 0]);
+    assert_eq!(o.rows(), [1, 200_000_usize.div_ceil(ROW_BYTES), 0]);
 }
 
 #[test]
@@ -410,7 +409,8 @@ fn child_that_writes_until_it_is_killed() {
 fn kill_9_in_the_middle_of_writes_loses_at_most_what_was_not_flushed() {
     let directory = tempfile::tempdir().unwrap();
     let mut flushed = 0;
-    for round in 0..8_u64 {
+    let mut blobs_modified = None;
+    for round in 0..10_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "store::tests::child_that_writes_until_it_is_killed", "--ignored", "--nocapture"])
             .env("CACHEKIT_SLED_TEST_PATH", directory.path())
@@ -440,5 +440,13 @@ fn kill_9_in_the_middle_of_writes_loses_at_most_what_was_not_flushed() {
         assert_eq!([entries, chunk_rows], [KILL_KEYS, chunks], "round {round}: no chunk belongs to nobody");
         // The clock of the children stands still, so every version of a key has the same row in the index.
         assert_eq!(index_rows, KILL_KEYS / 2, "round {round}");
+
+        let blobs = directory.path().join("blobs");
+        assert_eq!(std::fs::read_dir(&blobs).unwrap().count(), 0, "round {round}: sled never removes them");
+        let modified = blobs.metadata().unwrap().modified().unwrap();
+        assert_eq!(*blobs_modified.get_or_insert(modified), modified, "round {round}: there was a file");
+        let disk = directory.path().join("db").metadata().unwrap().len();
+        println!("round {round}: {} KiB on disk", disk >> 10);
+        assert!(disk < 48 << 20, "round {round}: {disk} bytes on disk");
     }
 }
