@@ -1,8 +1,6 @@
-//! The embedded backend of cachekit: entries in a directory on the local disk, kept by [sled] 0.34.7.
+//! The embedded backend of cachekit: entries in a directory on the local disk, kept by sled 0.34.7.
 //!
 //! It suits one process on one machine that wants its cache to be warm after a restart, with no server to run.
-//!
-//! [sled]: https://docs.rs/sled/0.34.7
 //!
 //! # What you should know about sled
 //!
