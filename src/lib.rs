@@ -31,7 +31,7 @@ pub use cachekit_core::{
     Backend, BackendError, BackendFactory, BackendHealth, BackendUrl, Bytes, Cache, CacheBuilder, Cacheable, CallError,
     Capabilities, Clock, Codec, CodecError, DecodeInto, Error, ErrorKind, FactoryConstructor, Fetched, Health,
     LockScope, LockToken, Message, Reason, Registry, Retry, SetOptions, Source, Stored, Subscription, SystemClock,
-    Tick, Ttl, TtlState, async_trait, breaker, health, ticks,
+    Tick, Ttl, TtlState, async_trait, breaker, health, ticks, unknown_option,
 };
 
 type Register = fn(&mut Registry) -> Result<(), BackendError>;

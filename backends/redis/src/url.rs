@@ -2,7 +2,7 @@
 
 use crate::RedisConfig;
 use crate::config::{Address, Credentials, DEFAULT_PORT, DEFAULT_SENTINEL_PORT, Place, Protocol, Secret, invalid};
-use cachekit_core::{BackendError, BackendUrl};
+use cachekit_core::{BackendError, BackendUrl, unknown_option};
 use std::time::Duration;
 
 /// The schemes, and what has to be compiled in for each.
@@ -79,7 +79,7 @@ fn options(config: &mut RedisConfig, query: &str) -> Result<(), BackendError> {
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         if !OPTIONS.contains(&name) {
-            return Err(unknown_option(name));
+            return Err(unknown_option("redis", name, &OPTIONS));
         }
         if seen.contains(&name) {
             return Err(invalid(format!("the option `{name}` is given twice")));
@@ -204,33 +204,6 @@ fn protocol(value: &str) -> Result<Protocol, BackendError> {
 fn path(name: &str, value: &str) -> Result<String, BackendError> {
     let path = decode(value)?;
     if path.is_empty() { Err(invalid(format!("the option `{name}` takes the path of a file"))) } else { Ok(path) }
-}
-
-fn unknown_option(name: &str) -> BackendError {
-    // Half of a password may stand where a name does.
-    if !name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte)) || name.len() > 32 {
-        return invalid(format!("redis has no such option; all are {}", OPTIONS.join(", ")));
-    }
-    // Who leaves the unit out means the option that begins so, however long its rest is.
-    let nearest = OPTIONS.iter().min_by_key(|known| (!known.starts_with(name), distance(known, name)));
-    let nearest = nearest.copied().unwrap_or_default();
-    invalid(format!("redis has no option `{name}`: the nearest is `{nearest}`, all are {}", OPTIONS.join(", ")))
-}
-
-/// How many letters have to be added, left out or replaced to get from one to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// `%XX` becomes a byte; everything else stands for itself.

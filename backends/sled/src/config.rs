@@ -1,6 +1,6 @@
 //! The settings, and their spelling in a URL.
 
-use cachekit_core::{BackendError, BackendUrl, ErrorKind};
+use cachekit_core::{BackendError, BackendUrl, ErrorKind, unknown_option};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ impl SledConfig {
                     config.max_value_bytes = usize::try_from(number(name, value)?).unwrap_or(usize::MAX);
                 }
                 "sweep_every_ms" => config.sweep_every = Duration::from_millis(number(name, value)?),
-                _ => return Err(unknown_option(name)),
+                _ => return Err(unknown_option("sled", name, &OPTIONS)),
             }
         }
         Ok(config)
@@ -196,29 +196,6 @@ fn execution(value: &str) -> Result<Execution, BackendError> {
         "spawn_blocking" => Ok(Execution::SpawnBlocking),
         _ => Err(invalid("the option `execution` takes `inline` or `spawn_blocking`".to_owned())),
     }
-}
-
-fn unknown_option(name: &str) -> BackendError {
-    // Who leaves the unit out means the option that begins so, however long its rest is.
-    let nearest = OPTIONS.iter().min_by_key(|known| (!known.starts_with(name), distance(known, name)));
-    let nearest = nearest.copied().unwrap_or_default();
-    invalid(format!("sled has no option `{name}`: the nearest is `{nearest}`, all are {}", OPTIONS.join(", ")))
-}
-
-/// How many letters have to be added, left out or replaced to get from one to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// `%XX` becomes a byte; everything else stands for itself.

@@ -8,6 +8,7 @@ mod registry;
 mod subscription;
 mod traits;
 mod url;
+mod url_option;
 
 pub use capabilities::{Capabilities, LockScope};
 pub use factory::BackendFactory;
@@ -17,3 +18,4 @@ pub use registry::{FactoryConstructor, Registry};
 pub use subscription::{Message, Subscription};
 pub use traits::Backend;
 pub use url::BackendUrl;
+pub use url_option::unknown_option;
