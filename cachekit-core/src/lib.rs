@@ -40,7 +40,7 @@ mod ttl;
 pub use async_trait::async_trait;
 pub use backend::{
     Backend, BackendFactory, BackendHealth, BackendUrl, Capabilities, FactoryConstructor, LockScope, LockToken,
-    Message, Registry, SetOptions, Subscription, TtlState, unknown_option,
+    Message, Registry, ServerAddress, SetOptions, Subscription, TtlState, UrlOption,
 };
 pub use bytes::Bytes;
 #[cfg(feature = "cache")]

@@ -1,11 +1,11 @@
 //! Connections to a cluster.
 
 use crate::RedisConfig;
-use crate::config::{Address, Credentials};
+use crate::config::Credentials;
 use crate::dial::{in_time, info, tcp, tcp_settings, version};
 use crate::error::{Doing, from_redis};
 use crate::link::{Link, Master, Request, send};
-use cachekit_core::BackendError;
+use cachekit_core::{BackendError, ServerAddress};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
@@ -21,7 +21,7 @@ const RETRIES: u32 = 3;
 const WAIT_MS: (u64, u64) = (20, 200);
 
 /// The driver finds the other nodes, and keeps the connections to them.
-pub(crate) async fn dial(config: &RedisConfig, nodes: &[Address]) -> Result<Arc<dyn Link>, BackendError> {
+pub(crate) async fn dial(config: &RedisConfig, nodes: &[ServerAddress]) -> Result<Arc<dyn Link>, BackendError> {
     let dialing = async {
         let client = client(config, nodes)?;
         let mut connection = client.get_async_connection().await?;
@@ -35,7 +35,7 @@ pub(crate) async fn dial(config: &RedisConfig, nodes: &[Address]) -> Result<Arc<
     Ok(Arc::new(Spread(connection)))
 }
 
-fn client(config: &RedisConfig, nodes: &[Address]) -> RedisResult<redis::cluster::ClusterClient> {
+fn client(config: &RedisConfig, nodes: &[ServerAddress]) -> RedisResult<redis::cluster::ClusterClient> {
     let nodes = nodes
         .iter()
         .map(|node| info(config, tcp(node), &Credentials::default(), 0))

@@ -1,6 +1,6 @@
 //! The settings.
 
-use cachekit_core::{BackendError, ErrorKind};
+use cachekit_core::{BackendError, ErrorKind, ServerAddress};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,18 +27,11 @@ pub(crate) struct Credentials {
     pub(crate) password: Option<Secret>,
 }
 
-/// A host name or an IP address, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    Cluster(Vec<Address>),
-    Sentinel { sentinels: Vec<Address>, master: String },
-    Server(Address),
+    Cluster(Vec<ServerAddress>),
+    Sentinel { sentinels: Vec<ServerAddress>, master: String },
+    Server(ServerAddress),
     Unix(PathBuf),
 }
 
@@ -92,7 +85,7 @@ pub struct RedisConfig {
 impl RedisConfig {
     /// The defaults, for the server at this host name or IP address.
     pub fn server(host: impl Into<String>, port: u16) -> Self {
-        Self::new(Place::Server(Address { host: host.into(), port }))
+        Self::new(Place::Server(ServerAddress { host: host.into(), port }))
     }
 
     /// The defaults, for the server at this Unix socket.
@@ -390,8 +383,8 @@ impl RedisConfig {
     }
 }
 
-fn addresses<H: Into<String>>(hosts: impl IntoIterator<Item = (H, u16)>) -> Vec<Address> {
-    hosts.into_iter().map(|(host, port)| Address { host: host.into(), port }).collect()
+fn addresses<H: Into<String>>(hosts: impl IntoIterator<Item = (H, u16)>) -> Vec<ServerAddress> {
+    hosts.into_iter().map(|(host, port)| ServerAddress { host: host.into(), port }).collect()
 }
 
 pub(crate) fn invalid(why: impl Into<std::borrow::Cow<'static, str>>) -> BackendError {

@@ -1,11 +1,11 @@
 //! From a configuration to a connection that has answered.
 
 use crate::RedisConfig;
-use crate::config::{Address, Credentials, Place, Protocol};
+use crate::config::{Credentials, Place, Protocol};
 use crate::error::{Doing, from_redis};
 use crate::link::{Link, Single};
 use crate::tls::open;
-use cachekit_core::{BackendError, ErrorKind};
+use cachekit_core::{BackendError, ErrorKind, ServerAddress};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
@@ -24,7 +24,7 @@ pub(crate) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
 /// `named` is the master that a sentinel has just named by itself; the others may not know yet.
 pub(crate) async fn dial(
     config: &RedisConfig,
-    named: Option<Address>,
+    named: Option<ServerAddress>,
     on_push: OnPush,
 ) -> Result<Arc<dyn Link>, BackendError> {
     if let Place::Cluster(nodes) = &config.place {
@@ -123,7 +123,7 @@ fn no_address() -> BackendError {
     BackendError::new(ErrorKind::ConfigInvalid, "no address is given")
 }
 
-pub(crate) fn tcp(address: &Address) -> ConnectionAddr {
+pub(crate) fn tcp(address: &ServerAddress) -> ConnectionAddr {
     ConnectionAddr::Tcp(address.host.clone(), address.port)
 }
 
@@ -222,20 +222,14 @@ fn with_user_timeout(settings: TcpSettings, _: Option<Duration>) -> TcpSettings 
 /// Where a configuration leads to, for messages.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |addresses: &[Address]| addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(",");
+        let list =
+            |addresses: &[ServerAddress]| addresses.iter().map(ServerAddress::to_string).collect::<Vec<_>>().join(",");
         match self {
             Self::Cluster(nodes) => write!(f, "the cluster at {}", list(nodes)),
             Self::Sentinel { sentinels, master } => write!(f, "`{master}` of the sentinels at {}", list(sentinels)),
             Self::Server(address) => write!(f, "{address}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
         }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let colon = if self.host.contains(':') { ("[", "]") } else { ("", "") };
-        write!(f, "{}{}{}:{}", colon.0, self.host, colon.1, self.port)
     }
 }
 

@@ -3,10 +3,9 @@
 
 use crate::RedisConfig;
 use crate::backoff::Backoff;
-use crate::config::Address;
 use crate::dial::{connect, info, listen, tcp};
 use crate::error::{Doing, from_redis};
-use cachekit_core::{BackendError, ErrorKind};
+use cachekit_core::{BackendError, ErrorKind, ServerAddress};
 use futures_util::future::{FutureExt, select_ok};
 use futures_util::stream::StreamExt;
 use redis::aio::MultiplexedConnection;
@@ -15,7 +14,7 @@ use redis::{ConnectionAddr, Value};
 /// The address that the first sentinel to answer gives.
 pub(crate) async fn master(
     config: &RedisConfig,
-    sentinels: &[Address],
+    sentinels: &[ServerAddress],
     name: &str,
 ) -> Result<ConnectionAddr, BackendError> {
     let asked = sentinels.iter().map(|sentinel| ask(config, sentinel, name).boxed());
@@ -25,7 +24,7 @@ pub(crate) async fn master(
     select_ok(asked).await.map(|(address, _)| address)
 }
 
-async fn ask(config: &RedisConfig, sentinel: &Address, name: &str) -> Result<ConnectionAddr, BackendError> {
+async fn ask(config: &RedisConfig, sentinel: &ServerAddress, name: &str) -> Result<ConnectionAddr, BackendError> {
     let failed = |error| from_redis(&error, Doing::Dial);
     let info = info(config, tcp(sentinel), &config.sentinel_credentials, 0).map_err(failed)?;
     let mut connection = connect(config, info, None).await.map_err(failed)?;
@@ -40,7 +39,7 @@ async fn ask(config: &RedisConfig, sentinel: &Address, name: &str) -> Result<Con
 
 /// Waits until a sentinel says that another server has become the master. It says so seconds before the old one knows;
 /// what that one acknowledges in between is lost.
-pub(crate) async fn switched(config: &RedisConfig, sentinels: &[Address], name: &str) -> Address {
+pub(crate) async fn switched(config: &RedisConfig, sentinels: &[ServerAddress], name: &str) -> ServerAddress {
     let mut backoff = Backoff::default();
     for sentinel in sentinels.iter().cycle() {
         let info = info(config, tcp(sentinel), &config.sentinel_credentials, 0);
@@ -60,10 +59,12 @@ pub(crate) async fn switched(config: &RedisConfig, sentinels: &[Address], name: 
 }
 
 /// Of `name old-host old-port new-host new-port`.
-fn new_master(message: &[u8], name: &str) -> Option<Address> {
+fn new_master(message: &[u8], name: &str) -> Option<ServerAddress> {
     let words: Vec<&str> = std::str::from_utf8(message).ok()?.split(' ').collect();
     match words[..] {
-        [named, _, _, host, port] if named == name => Some(Address { host: host.to_owned(), port: port.parse().ok()? }),
+        [named, _, _, host, port] if named == name => {
+            Some(ServerAddress { host: host.to_owned(), port: port.parse().ok()? })
+        }
         _ => None,
     }
 }
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn only_the_own_master_counts() {
         let address = new_master(b"main 10.0.0.1 6379 10.0.0.2 6380", "main");
-        assert_eq!(address, Some(Address { host: "10.0.0.2".to_owned(), port: 6380 }));
+        assert_eq!(address, Some(ServerAddress { host: "10.0.0.2".to_owned(), port: 6380 }));
         for message in ["other a 1 b 2", "main a 1 b", "main a 1 b x", "", "main a 1 b 2 c"] {
             assert_eq!(new_master(message.as_bytes(), "main"), None, "{message}");
         }

@@ -5,12 +5,12 @@
 
 use crate::RedisConfig;
 use crate::backoff::Backoff;
-use crate::config::{Address, Place};
+use crate::config::Place;
 use crate::dial::{OnPush, dial};
 use crate::error::{Doing, Verdict, from_redis, unexpected, verdict};
 use crate::link::{Master, Request};
 use crate::ready::Ready;
-use cachekit_core::{BackendError, ErrorKind};
+use cachekit_core::{BackendError, ErrorKind, ServerAddress};
 use redis::{PushKind, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +44,7 @@ struct Shared {
     state: watch::Sender<State>,
     /// Tells the dialer to replace a connection that goes on serving until then.
     renew: Notify,
-    named: Mutex<Option<(Address, Instant)>>,
+    named: Mutex<Option<(ServerAddress, Instant)>>,
 }
 
 impl Supervisor {
@@ -338,7 +338,7 @@ impl Shared {
         }
     }
 
-    fn named(&self) -> Option<Address> {
+    fn named(&self) -> Option<ServerAddress> {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         named.as_ref().filter(|(_, since)| since.elapsed() < NAMED_FOR).map(|(address, _)| address.clone())
     }

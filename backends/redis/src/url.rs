@@ -1,9 +1,8 @@
 //! The spelling of the settings in a URL.
 
 use crate::RedisConfig;
-use crate::config::{Address, Credentials, DEFAULT_PORT, DEFAULT_SENTINEL_PORT, Place, Protocol, Secret, invalid};
-use cachekit_core::{BackendError, BackendUrl, unknown_option};
-use std::time::Duration;
+use crate::config::{Credentials, DEFAULT_PORT, DEFAULT_SENTINEL_PORT, Place, Protocol, Secret, invalid};
+use cachekit_core::{BackendError, BackendUrl, ServerAddress};
 
 /// The schemes, and what has to be compiled in for each.
 pub(crate) const SCHEMES: [(&str, bool); 5] = [
@@ -34,10 +33,9 @@ const OPTIONS: [&str; 16] = [
 ];
 
 pub(crate) fn parse(url: &BackendUrl) -> Result<RedisConfig, BackendError> {
-    let rest = url.expose_rest();
-    let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (rest, before) = (url.expose_rest(), url.expose_place());
     // A password with one of these in it would be cut in two, and its second half taken for something else.
-    if before.matches('@').count() > 1 || query.contains('@') || rest.contains('#') {
+    if before.matches('@').count() > 1 || rest[before.len()..].contains('@') || rest.contains('#') {
         return Err(invalid("a `/`, `?`, `#` or `@` in a user name, a password or a value has to be written as `%XX`"));
     }
     let (user, place) = before.rsplit_once('@').unwrap_or(("", before));
@@ -50,59 +48,51 @@ pub(crate) fn parse(url: &BackendUrl) -> Result<RedisConfig, BackendError> {
     match url.scheme() {
         "redis" | "rediss" => {
             let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
-            config.place = Place::Server(address(hosts, DEFAULT_PORT)?);
+            config.place = Place::Server(ServerAddress::parse(hosts, DEFAULT_PORT)?);
             config.database = database_in_path(database)?;
         }
         "redis+cluster" => {
             let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
-            config.place = Place::Cluster(addresses(hosts, DEFAULT_PORT)?);
+            config.place = Place::Cluster(ServerAddress::parse_list(hosts, DEFAULT_PORT)?);
             config.database = database_in_path(database)?;
         }
         "redis+sentinel" => {
             let (hosts, path) = place.split_once('/').unwrap_or((place, ""));
             let (master, database) = path.split_once('/').unwrap_or((path, ""));
-            let master = decode(master)?;
-            config.place = Place::Sentinel { sentinels: addresses(hosts, DEFAULT_SENTINEL_PORT)?, master };
+            let master = BackendUrl::decode(master)?;
+            config.place =
+                Place::Sentinel { sentinels: ServerAddress::parse_list(hosts, DEFAULT_SENTINEL_PORT)?, master };
             config.database = database_in_path(database)?;
         }
-        "redis+unix" => config.place = Place::Unix(decode(place)?.into()),
+        "redis+unix" => config.place = Place::Unix(BackendUrl::decode(place)?.into()),
         scheme => return Err(invalid(format!("`{scheme}` is not a scheme of Redis"))),
     }
-    options(&mut config, query)?;
+    options(&mut config, url)?;
     config.validate()?;
     Ok(config)
 }
 
-fn options(config: &mut RedisConfig, query: &str) -> Result<(), BackendError> {
-    let mut seen = Vec::new();
+fn options(config: &mut RedisConfig, url: &BackendUrl) -> Result<(), BackendError> {
     let (mut certificate, mut key) = (None, None);
-    for option in query.split('&').filter(|option| !option.is_empty()) {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        if !OPTIONS.contains(&name) {
-            return Err(unknown_option("redis", name, &OPTIONS));
-        }
-        if seen.contains(&name) {
-            return Err(invalid(format!("the option `{name}` is given twice")));
-        }
-        seen.push(name);
-        match name {
-            "ca" => config.tls.ca = Some(path(name, value)?.into()),
-            "client_cert" => certificate = Some(path(name, value)?),
-            "client_info" => config.client_info = flag(name, value)?,
-            "client_key" => key = Some(path(name, value)?),
-            "connect_timeout_ms" => config.connect_timeout = millis(name, value)?,
+    for option in url.options("redis", &OPTIONS)? {
+        match option.name() {
+            "ca" => config.tls.ca = Some(option.path()?.into()),
+            "client_cert" => certificate = Some(option.path()?),
+            "client_info" => config.client_info = option.flag()?,
+            "client_key" => key = Some(option.path()?),
+            "connect_timeout_ms" => config.connect_timeout = option.millis()?,
             "db" if config.database != 0 => return Err(invalid("the database is given twice")),
-            "db" => config.database = database(value)?,
-            "down_wait_ms" => config.down_wait = millis(name, value)?,
-            "keepalive_ms" => config.keepalive = Some(millis(name, value)?).filter(|time| !time.is_zero()),
-            "max_value_bytes" => config.max_value_bytes = usize::try_from(number(name, value)?).unwrap_or(usize::MAX),
-            "nodelay" => config.nodelay = flag(name, value)?,
-            "operation_timeout_ms" => config.operation_timeout = millis(name, value)?,
-            "protocol" => config.protocol = protocol(value)?,
-            "sentinel_password" => config.sentinel_credentials.password = Some(Secret(decode(value)?)),
-            "sentinel_username" => config.sentinel_credentials.username = Some(decode(value)?),
-            "tls" => config.tls.on = flag(name, value)?,
-            _ => config.user_timeout = Some(millis(name, value)?).filter(|time| !time.is_zero()),
+            "db" => config.database = database(&option.expose_text()?)?,
+            "down_wait_ms" => config.down_wait = option.millis()?,
+            "keepalive_ms" => config.keepalive = Some(option.millis()?).filter(|time| !time.is_zero()),
+            "max_value_bytes" => config.max_value_bytes = option.bytes()?,
+            "nodelay" => config.nodelay = option.flag()?,
+            "operation_timeout_ms" => config.operation_timeout = option.millis()?,
+            "protocol" => config.protocol = option.one_of(&[("2", Protocol::Resp2), ("3", Protocol::Resp3)])?,
+            "sentinel_password" => config.sentinel_credentials.password = Some(Secret(option.expose_text()?)),
+            "sentinel_username" => config.sentinel_credentials.username = Some(option.expose_text()?),
+            "tls" => config.tls.on = option.flag()?,
+            _ => config.user_timeout = Some(option.millis()?).filter(|time| !time.is_zero()),
         }
     }
     config.tls.client = match (certificate, key) {
@@ -124,40 +114,10 @@ fn options(config: &mut RedisConfig, query: &str) -> Result<(), BackendError> {
 fn credentials(user: &str) -> Result<Credentials, BackendError> {
     let (username, password) = user.split_once(':').unwrap_or((user, ""));
     let given = |text: String| (!text.is_empty()).then_some(text);
-    Ok(Credentials { username: given(decode(username)?), password: given(decode(password)?).map(Secret) })
-}
-
-fn addresses(hosts: &str, default: u16) -> Result<Vec<Address>, BackendError> {
-    hosts.split(',').map(|host| address(host, default)).collect()
-}
-
-/// `host`, `host:port`, `[ip6]` or `[ip6]:port`.
-fn address(text: &str, default: u16) -> Result<Address, BackendError> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or_else(|| invalid("a `[` of an IPv6 address has no `]`"))?;
-            (host, (!port.is_empty()).then_some(port))
-        }
-        None => match text.find(':') {
-            Some(at) => (&text[..at], Some(&text[at..])),
-            None => (text, None),
-        },
-    };
-    if host.is_empty() {
-        return Err(invalid("the host is empty"));
-    }
-    if host.bytes().any(|byte| b" ,\\%\"<>".contains(&byte)) {
-        return Err(invalid("the host holds a character that no host name has"));
-    }
-    let port = match port {
-        None => default,
-        Some(port) => {
-            let number = port.strip_prefix(':').filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
-            let number = number.and_then(|port| port.parse().ok()).filter(|port| *port != 0);
-            number.ok_or_else(|| invalid("the port is not a number from 1 to 65535"))?
-        }
-    };
-    Ok(Address { host: host.to_owned(), port })
+    Ok(Credentials {
+        username: given(BackendUrl::decode(username)?),
+        password: given(BackendUrl::decode(password)?).map(Secret),
+    })
 }
 
 fn database_in_path(text: &str) -> Result<u32, BackendError> {
@@ -170,63 +130,11 @@ fn database(text: &str) -> Result<u32, BackendError> {
     number.ok_or_else(|| invalid("the database is not a number"))
 }
 
-fn number(name: &str, value: &str) -> Result<u64, BackendError> {
-    let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    let parsed = if digits { value.parse().ok() } else { None };
-    parsed.ok_or_else(|| invalid(format!("the option `{name}` takes a whole number")))
-}
-
-fn millis(name: &str, value: &str) -> Result<Duration, BackendError> {
-    // A year: more is a mistake, and would overflow where times are added.
-    let ms = number(name, value)?;
-    if ms > 31_536_000_000 {
-        return Err(invalid(format!("the option `{name}` is more than a year")));
-    }
-    Ok(Duration::from_millis(ms))
-}
-
-fn flag(name: &str, value: &str) -> Result<bool, BackendError> {
-    match value {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(invalid(format!("the option `{name}` takes `true` or `false`"))),
-    }
-}
-
-fn protocol(value: &str) -> Result<Protocol, BackendError> {
-    match value {
-        "2" => Ok(Protocol::Resp2),
-        "3" => Ok(Protocol::Resp3),
-        _ => Err(invalid("the option `protocol` takes `2` or `3`")),
-    }
-}
-
-fn path(name: &str, value: &str) -> Result<String, BackendError> {
-    let path = decode(value)?;
-    if path.is_empty() { Err(invalid(format!("the option `{name}` takes the path of a file"))) } else { Ok(path) }
-}
-
-/// `%XX` becomes a byte; everything else stands for itself.
-fn decode(text: &str) -> Result<String, BackendError> {
-    let mut pieces = text.split('%');
-    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
-    for piece in pieces {
-        let hex = piece.get(..2).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(byte.ok_or_else(|| invalid("a `%` is not followed by two hexadecimal digits"))?);
-        bytes.extend_from_slice(&piece.as_bytes()[2..]);
-    }
-    let text = String::from_utf8(bytes).map_err(|_| invalid("what is written as `%XX` is not UTF-8"))?;
-    if text.contains('\0') {
-        return Err(invalid("a NUL is written as `%00`"));
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use cachekit_core::ErrorKind;
+    use std::time::Duration;
 
     fn read(url: &str) -> Result<RedisConfig, BackendError> {
         parse(&BackendUrl::parse(url).unwrap())

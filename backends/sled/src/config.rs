@@ -1,6 +1,6 @@
 //! The settings, and their spelling in a URL.
 
-use cachekit_core::{BackendError, BackendUrl, ErrorKind, unknown_option};
+use cachekit_core::{BackendError, BackendUrl, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -153,66 +153,25 @@ impl SledConfig {
     }
 
     pub(crate) fn from_url(url: &BackendUrl) -> Result<Self, BackendError> {
-        let (path, query) = match url.expose_rest().split_once('?') {
-            Some((path, query)) => (path, query),
-            None => (url.expose_rest(), ""),
-        };
-        let mut config = Self::new(decode_path(path)?);
-        let mut seen = Vec::new();
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            if seen.contains(&name) {
-                return Err(invalid(format!("the option `{name}` is given twice")));
-            }
-            seen.push(name);
-            match name {
-                "cache_capacity" => config.cache_capacity = number(name, value)?,
-                "execution" => config.execution = execution(value)?,
-                "flush_every_ms" => config.flush_every = Duration::from_millis(number(name, value)?),
-                "max_value_bytes" => {
-                    config.max_value_bytes = usize::try_from(number(name, value)?).unwrap_or(usize::MAX);
-                }
-                "sweep_every_ms" => config.sweep_every = Duration::from_millis(number(name, value)?),
-                _ => return Err(unknown_option("sled", name, &OPTIONS)),
+        let mut config = Self::new(BackendUrl::decode(url.expose_place())?);
+        for option in url.options("sled", &OPTIONS)? {
+            match option.name() {
+                "cache_capacity" => config.cache_capacity = option.number()?,
+                "execution" => config.execution = option.one_of(&EXECUTIONS)?,
+                "flush_every_ms" => config.flush_every = option.millis()?,
+                "max_value_bytes" => config.max_value_bytes = option.bytes()?,
+                _ => config.sweep_every = option.millis()?,
             }
         }
         Ok(config)
     }
 }
 
+const EXECUTIONS: [(&str, Execution); 2] =
+    [("inline", Execution::Inline), ("spawn_blocking", Execution::SpawnBlocking)];
+
 fn invalid(why: String) -> BackendError {
     BackendError::new(ErrorKind::ConfigInvalid, why)
-}
-
-fn number(name: &str, value: &str) -> Result<u64, BackendError> {
-    let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    let parsed = if digits { value.parse().ok() } else { None };
-    parsed.ok_or_else(|| invalid(format!("the option `{name}` takes a whole number")))
-}
-
-fn execution(value: &str) -> Result<Execution, BackendError> {
-    match value {
-        "inline" => Ok(Execution::Inline),
-        "spawn_blocking" => Ok(Execution::SpawnBlocking),
-        _ => Err(invalid("the option `execution` takes `inline` or `spawn_blocking`".to_owned())),
-    }
-}
-
-/// `%XX` becomes a byte; everything else stands for itself.
-fn decode_path(path: &str) -> Result<PathBuf, BackendError> {
-    let mut pieces = path.split('%');
-    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
-    for piece in pieces {
-        let hex = piece.get(..2).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(byte.ok_or_else(|| invalid("a `%` in the path is not followed by two hexadecimal digits".into()))?);
-        bytes.extend_from_slice(&piece.as_bytes()[2..]);
-    }
-    let path = String::from_utf8(bytes).map_err(|_| invalid("the path is not UTF-8".into()))?;
-    if path.contains('\0') {
-        return Err(invalid("the path holds a NUL".into()));
-    }
-    Ok(path.into())
 }
 
 #[cfg(test)]

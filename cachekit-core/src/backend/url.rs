@@ -62,6 +62,39 @@ impl BackendUrl {
     pub fn expose_rest(&self) -> &str {
         &self.text[self.scheme_len + 3..]
     }
+
+    /// What stands between `://` and the options, secrets included.
+    #[must_use]
+    pub fn expose_place(&self) -> &str {
+        self.expose_rest().split_once('?').map_or(self.expose_rest(), |(place, _)| place)
+    }
+
+    pub(super) fn query(&self) -> &str {
+        self.expose_rest().split_once('?').map_or("", |(_, query)| query)
+    }
+
+    /// Decodes a part of a URL: `%XX` is the byte with that hexadecimal number, everything else stands for itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigInvalid`](ErrorKind::ConfigInvalid) for a `%` without two hexadecimal digits, for what is not UTF-8, and for
+    /// a NUL.
+    pub fn decode(part: &str) -> Result<String, BackendError> {
+        let invalid = |why| BackendError::new(ErrorKind::ConfigInvalid, why);
+        let mut pieces = part.split('%');
+        let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+        for piece in pieces {
+            let hex = piece.get(..2).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+            bytes.push(byte.ok_or_else(|| invalid("a `%` is not followed by two hexadecimal digits"))?);
+            bytes.extend_from_slice(&piece.as_bytes()[2..]);
+        }
+        let text = String::from_utf8(bytes).map_err(|_| invalid("what is written as `%XX` is not UTF-8"))?;
+        if text.contains('\0') {
+            return Err(invalid("a NUL is written as `%00`"));
+        }
+        Ok(text)
+    }
 }
 
 impl fmt::Display for BackendUrl {
@@ -124,6 +157,14 @@ mod tests {
             let url = BackendUrl::parse(text).unwrap();
             assert!(!format!("{url} {url:?} {url:#?}").contains("canary"), "{url}");
             assert_eq!(url.expose(), text);
+        }
+    }
+
+    #[test]
+    fn two_hexadecimal_digits_are_a_byte() {
+        assert_eq!(BackendUrl::decode("/a%20b%3Fc%25d/%C3%A9é@#").unwrap(), "/a b?c%d/éé@#");
+        for text in ["%", "%4", "%4g", "%+1", "%é", "%ff", "%00", "a%"] {
+            assert!(BackendUrl::decode(text).is_err(), "{text}");
         }
     }
 
