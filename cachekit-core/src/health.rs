@@ -83,6 +83,20 @@ pub struct L1Health {
     pub entries: usize,
     /// What its entries may weigh.
     pub max_bytes: u64,
+    /// What it is told of changes by others; `None` without `track_changes`.
+    pub tracking: Option<TrackingHealth>,
+}
+
+/// What L1 is told of changes by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TrackingHealth {
+    /// Keys that the backend reported.
+    pub invalidated: u64,
+    /// How often the reports stopped, and L1 was dropped.
+    pub lost: u64,
+    /// Whether changes are reported right now.
+    pub on: bool,
 }
 
 /// The backend.

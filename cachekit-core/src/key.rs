@@ -47,6 +47,11 @@ impl Scope {
         &self.prefix
     }
 
+    /// What the stored keys of all tenants of this namespace begin with.
+    pub(crate) fn tenants_prefix(&self) -> String {
+        format!("{}@", self.namespace())
+    }
+
     /// How a key of this scope is looked up before it is checked or joined. Whatever is found under it was checked.
     pub(crate) fn lookup<'a>(&'a self, key: &'a str) -> Lookup<'a> {
         Lookup { scope: self, key }
@@ -104,6 +109,12 @@ pub(crate) struct Key {
 impl Key {
     pub(crate) fn stored(&self) -> &str {
         &self.stored
+    }
+
+    /// A key that a backend names. No namespace and no tenant holds a colon, so the first one ends the prefix.
+    pub(crate) fn of_stored(stored: &str) -> Option<Self> {
+        let prefix_len = stored.find(':')? + 1;
+        Some(Self { stored: stored.into(), prefix_len })
     }
 
     /// The same key under the name that a sealer gave it, which begins with the same prefix.

@@ -39,8 +39,9 @@ mod ttl;
 
 pub use async_trait::async_trait;
 pub use backend::{
-    Backend, BackendFactory, BackendHealth, BackendUrl, Capabilities, FactoryConstructor, LockScope, LockToken,
-    Message, Registry, ServerAddress, SetOptions, Subscription, TtlState, UrlOption,
+    Backend, BackendFactory, BackendHealth, BackendUrl, Capabilities, Change, ChangeReporter, Changes,
+    FactoryConstructor, LockScope, LockToken, Message, Registry, ServerAddress, SetOptions, Subscription, TtlState,
+    UrlOption,
 };
 pub use bytes::Bytes;
 #[cfg(feature = "cache")]

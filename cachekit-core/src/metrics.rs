@@ -14,6 +14,8 @@ pub(crate) struct Exporter {
     degraded: [Key; Reason::ALL.len()],
     built: Key,
     not_built: Key,
+    invalidated: Key,
+    tracking_lost: Key,
 }
 
 impl Exporter {
@@ -31,6 +33,8 @@ impl Exporter {
             degraded: Reason::ALL.map(|reason| key("cache_degraded_total", &[("reason", reason.as_str())])),
             built: key("cache_builds_total", &[("result", "ok")]),
             not_built: key("cache_builds_total", &[("result", "failed")]),
+            invalidated: key("cache_invalidations_total", &[]),
+            tracking_lost: key("cache_tracking_lost_total", &[]),
         }
     }
 
@@ -48,6 +52,14 @@ impl Exporter {
 
     pub(crate) fn built(&self, successfully: bool) {
         increment(if successfully { &self.built } else { &self.not_built });
+    }
+
+    pub(crate) fn invalidated(&self) {
+        increment(&self.invalidated);
+    }
+
+    pub(crate) fn tracking_lost(&self) {
+        increment(&self.tracking_lost);
     }
 }
 

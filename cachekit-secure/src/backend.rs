@@ -5,8 +5,8 @@ use crate::subscription::SealedSubscription;
 use crate::{KeyringError, Secure};
 use bytes::Bytes;
 use cachekit_core::{
-    Backend, BackendError, BackendHealth, Capabilities, ErrorKind, LockToken, SetOptions, Subscription, TtlState,
-    async_trait,
+    Backend, BackendError, BackendHealth, Capabilities, Changes, ErrorKind, LockToken, SetOptions, Subscription,
+    TtlState, async_trait,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// - the time to live is in the entry too, authenticated, and the reader keeps it whatever the store does. So nothing can
 ///   prolong it: `touch` is [`Unsupported`](ErrorKind::Unsupported);
 /// - messages are sealed too; one that does not open is [`Message::Lost`](cachekit_core::Message::Lost);
-/// - with hidden key names `clear` is `Unsupported`, since hidden names have no prefix.
+/// - with hidden key names `clear` and `track` are `Unsupported`, since hidden names have no prefix.
 ///
 /// ```
 /// use cachekit_core::testing::MemoryBackend;
@@ -165,6 +165,7 @@ impl<B: Backend> Backend for SecureBackend<B> {
             .with_clear(inner.clear() && !self.door.hides_names())
             .with_max_value_bytes(self.door.max_payload(inner.max_value_bytes()))
             .with_touch(false)
+            .with_track(inner.track() && !self.door.hides_names())
     }
 
     async fn get(&self, key: &str) -> Result<Option<Bytes>, BackendError> {
@@ -257,6 +258,13 @@ impl<B: Backend> Backend for SecureBackend<B> {
     async fn subscribe(&self, channel: &str) -> Result<Box<dyn Subscription>, BackendError> {
         let inner = self.inner.subscribe(channel).await?;
         Ok(Box::new(SealedSubscription { inner, door: self.door.clone(), channel: channel.to_owned() }))
+    }
+
+    async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        if self.door.hides_names() {
+            return Err(unsupported("hidden names have no prefix, so there is nothing to track by"));
+        }
+        self.inner.track(prefixes).await
     }
 
     async fn close(&self) -> Result<(), BackendError> {

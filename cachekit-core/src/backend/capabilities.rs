@@ -38,6 +38,7 @@ pub struct Capabilities {
     persistent: bool,
     publish: bool,
     touch: bool,
+    track: bool,
     ttl: bool,
     ttl_slack: Duration,
 }
@@ -55,6 +56,7 @@ impl Capabilities {
             persistent: false,
             publish: false,
             touch: false,
+            track: false,
             ttl: false,
             ttl_slack: Duration::from_millis(1),
         }
@@ -106,6 +108,12 @@ impl Capabilities {
     #[must_use]
     pub const fn touch(&self) -> bool {
         self.touch
+    }
+
+    /// Whether [`track`](crate::Backend::track) works.
+    #[must_use]
+    pub const fn track(&self) -> bool {
+        self.track
     }
 
     /// Whether [`ttl`](crate::Backend::ttl) works.
@@ -173,6 +181,13 @@ impl Capabilities {
     #[must_use]
     pub const fn with_touch(mut self, touch: bool) -> Self {
         self.touch = touch;
+        self
+    }
+
+    /// Sets [`track`](Self::track).
+    #[must_use]
+    pub const fn with_track(mut self, track: bool) -> Self {
+        self.track = track;
         self
     }
 

@@ -1,6 +1,7 @@
 //! What a backend is: the two traits, what it declares, and how a URL finds it.
 
 mod capabilities;
+mod changes;
 mod factory;
 mod lock;
 mod options;
@@ -12,6 +13,7 @@ mod url;
 mod url_option;
 
 pub use capabilities::{Capabilities, LockScope};
+pub use changes::{Change, ChangeReporter, Changes};
 pub use factory::BackendFactory;
 pub use lock::LockToken;
 pub use options::{BackendHealth, SetOptions, TtlState};

@@ -1,6 +1,6 @@
 //! The trait that third parties implement.
 
-use super::{BackendHealth, Capabilities, LockToken, SetOptions, Subscription, TtlState};
+use super::{BackendHealth, Capabilities, Changes, LockToken, SetOptions, Subscription, TtlState};
 use crate::{BackendError, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -256,6 +256,21 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(unsupported("subscribe"))
     }
 
+    /// Reports the changes that others make to keys with one of these prefixes, from now on: every `set`, `delete`,
+    /// `touch` and `clear`, whoever made it (`tracking_reports_changes_of_others`), and no change of another key
+    /// (`tracking_reports_the_prefixes_only`). What this backend did itself may be reported too, and so may keys that
+    /// ended. While changes may go unreported, the reports say so with [`Change::Lost`](super::Change::Lost), and with
+    /// [`Change::Resumed`](super::Change::Resumed) when it is over: resuming is the backend's own task.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) by default and without [`Capabilities::track`]; otherwise when reports
+    /// cannot begin now.
+    async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        let _ = prefixes;
+        Err(unsupported("track"))
+    }
+
     /// Flushes what a persistent store still holds in memory, and lets go of connections and files. Closing twice is
     /// fine (`close_is_idempotent`). The default does nothing: a backend with nothing to let go of may go on working.
     ///
@@ -329,6 +344,9 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
     }
     async fn subscribe(&self, channel: &str) -> Result<Box<dyn Subscription>, BackendError> {
         (**self).subscribe(channel).await
+    }
+    async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        (**self).track(prefixes).await
     }
     async fn close(&self) -> Result<(), BackendError> {
         (**self).close().await

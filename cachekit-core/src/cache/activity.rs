@@ -125,6 +125,13 @@ impl Activity {
         Clear { activity: self, scope: scope.clone() }
     }
 
+    /// Lets nothing that was begun before be stored in L1.
+    pub(super) fn outdate_all(&self) {
+        for shard in &self.shards {
+            lock(shard).records.values_mut().for_each(|record| record.generation += 1);
+        }
+    }
+
     fn pass_through(&self, scope: &Scope, mark: impl Fn(&mut Shard)) {
         for shard in &self.shards {
             let mut shard = lock(shard);

@@ -3,6 +3,7 @@
 use super::activity::Activity;
 use super::events::Events;
 use super::jitter::Jitter;
+use super::tracking::Tracking;
 use super::unsynced::Unsynced;
 use super::{Cache, Error, Shared};
 use crate::breaker::{BreakerConfig, CircuitBreaker, ConfigError};
@@ -52,6 +53,8 @@ pub struct CacheBuilder {
     operation_timeout: Duration,
     flight_wait: Duration,
     l1_during_outage: bool,
+    track_changes: bool,
+    untracked_l1_ttl: Duration,
     clock: Arc<dyn Clock>,
 }
 
@@ -78,6 +81,8 @@ impl CacheBuilder {
             operation_timeout: Duration::from_millis(500),
             flight_wait: Duration::from_secs(10),
             l1_during_outage: false,
+            track_changes: false,
+            untracked_l1_ttl: Duration::from_secs(1),
             clock: Arc::new(SystemClock::new()),
         }
     }
@@ -211,6 +216,23 @@ impl CacheBuilder {
         self
     }
 
+    /// Whether L1 follows what other processes write, where the backend reports it (Redis does, but for a cluster): an
+    /// entry that somebody else sets or deletes leaves this L1 at once. When the reports stop, L1 is dropped, and what it
+    /// is given until they are back lives for [`untracked_l1_ttl`](Self::untracked_l1_ttl). A backend that reports no
+    /// changes counts as one that cannot be built. Default: no, so that an entry may be as old as
+    /// [`l1_max_ttl`](Self::l1_max_ttl).
+    pub fn track_changes(mut self, track: bool) -> Self {
+        self.track_changes = track;
+        self
+    }
+
+    /// With [`track_changes`](Self::track_changes): how long L1 keeps what it is given while changes go unreported. Zero:
+    /// it keeps nothing. Default: 1 s.
+    pub fn untracked_l1_ttl(mut self, ttl: Duration) -> Self {
+        self.untracked_l1_ttl = ttl;
+        self
+    }
+
     /// Where the cache reads the time; tests move it. Default: [`SystemClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -256,15 +278,21 @@ impl CacheBuilder {
         };
         let l1 = self.with_l1.then(|| L1::new(limits, Arc::clone(&self.clock))).transpose()?;
         let events = Arc::new(Events::new(&self.namespace));
+        let activity = Arc::new(Activity::new());
+        let tracking = l1.as_ref().filter(|_| self.track_changes).map(|l1| {
+            let (l1, activity, events) = (Arc::clone(l1), Arc::clone(&activity), Arc::clone(&events));
+            Arc::new(Tracking::new(scope.clone(), l1, activity, events, self.untracked_l1_ttl))
+        });
         let l2 = self.factory.map(|factory| {
-            let (breaker, events) = (Arc::clone(&breaker), Arc::clone(&events));
-            L2::new(factory, breaker, events, self.build_timeout, self.operation_timeout)
+            let (breaker, events, tracking) = (Arc::clone(&breaker), Arc::clone(&events), tracking.clone());
+            L2::new(factory, breaker, events, tracking, self.build_timeout, self.operation_timeout)
         });
         let seed = self.ttl_jitter_seed.unwrap_or_else(|| RandomState::new().hash_one(0_u64));
         let shared = Shared {
             l1,
             l2,
-            activity: Activity::new(),
+            activity,
+            tracking,
             unsynced: Unsynced::new(),
             events,
             breaker,
@@ -292,6 +320,9 @@ impl CacheBuilder {
         }
         if !self.with_l1 && self.factory.is_none() {
             return Err(invalid("without_l1", "leaves no tier: there is no backend either"));
+        }
+        if self.track_changes && (!self.with_l1 || self.factory.is_none()) {
+            return Err(invalid("track_changes", "keeps L1 in step with a backend, and one of the two is missing"));
         }
         if self.max_entries == 0 {
             return Err(invalid("max_entries", "is zero; use `without_l1` for a cache without L1"));

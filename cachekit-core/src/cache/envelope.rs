@@ -121,10 +121,11 @@ impl Cache {
         let shared = &*self.shared;
         let weight = l1::weight(&place.key, len);
         shared.l1.as_ref().filter(|l1| l1.fits(weight))?;
-        let lives = match (lives, shared.l1_max_ttl) {
-            (Some(lives), Some(most)) => Some(lives.min(most)),
-            (lives, most) => lives.or(most),
-        };
+        let untracked = shared.tracking.as_ref().and_then(|tracking| tracking.most());
+        if untracked == Some(Duration::ZERO) {
+            return None;
+        }
+        let lives = [lives, shared.l1_max_ttl, untracked].into_iter().flatten().min();
         let now = shared.clock.now();
         Some(match (&shared.sealer, bytes, value) {
             (Some(_), Some(bytes), _) => Arc::new(Slot::new(Sealed(bytes.clone()), weight, now, lives, age)),

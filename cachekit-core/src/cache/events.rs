@@ -17,6 +17,8 @@ pub(crate) struct Events {
     builds_ok: AtomicU64,
     builds_failed: AtomicU64,
     unsynced_dropped: AtomicU64,
+    invalidated: AtomicU64,
+    tracking_lost: AtomicU64,
     degraded: [AtomicU64; Reason::ALL.len()],
     build_is_failing: AtomicBool,
     operations_are_failing: AtomicBool,
@@ -35,6 +37,8 @@ impl Events {
             builds_ok: AtomicU64::new(0),
             builds_failed: AtomicU64::new(0),
             unsynced_dropped: AtomicU64::new(0),
+            invalidated: AtomicU64::new(0),
+            tracking_lost: AtomicU64::new(0),
             degraded: std::array::from_fn(|_| AtomicU64::new(0)),
             build_is_failing: AtomicBool::new(false),
             operations_are_failing: AtomicBool::new(false),
@@ -70,6 +74,22 @@ impl Events {
 
     pub(super) fn unsynced_dropped(&self) {
         add(&self.unsynced_dropped);
+    }
+
+    /// The backend reported a key that somebody else changed.
+    pub(super) fn invalidated(&self) {
+        add(&self.invalidated);
+        self.exporter.invalidated();
+    }
+
+    pub(super) fn tracking_lost(&self) {
+        add(&self.tracking_lost);
+        self.exporter.tracking_lost();
+        tracing::warn!(namespace = self.namespace, "changes by others are not reported any more; L1 was dropped");
+    }
+
+    pub(super) fn tracking_resumed(&self) {
+        tracing::info!(namespace = self.namespace, "changes by others are reported");
     }
 
     pub(crate) fn built(&self, backend: &'static str, error: Option<&BackendError>) {
@@ -132,6 +152,8 @@ impl Events {
             builds_ok: read(&self.builds_ok),
             builds_failed: read(&self.builds_failed),
             unsynced_dropped: read(&self.unsynced_dropped),
+            invalidated: read(&self.invalidated),
+            tracking_lost: read(&self.tracking_lost),
             degraded: Reason::ALL.map(|reason| (reason, read(&self.degraded[reason.index()]))),
         }
     }
@@ -146,6 +168,8 @@ pub(crate) struct Totals {
     pub(crate) builds_ok: u64,
     pub(crate) builds_failed: u64,
     pub(crate) unsynced_dropped: u64,
+    pub(crate) invalidated: u64,
+    pub(crate) tracking_lost: u64,
     pub(crate) degraded: [(Reason, u64); Reason::ALL.len()],
 }
 

@@ -16,6 +16,7 @@ mod reentry;
 mod remove;
 mod report;
 mod store;
+mod tracking;
 mod unsynced;
 mod write;
 
@@ -41,6 +42,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+pub(crate) use tracking::{Listening, Tracking};
 use unsynced::Unsynced;
 
 /// What a value needs to be cached: `serde` to reach the backend, and to be cheap to clone out of L1. Put a large value
@@ -89,7 +91,8 @@ pub struct Cache {
 struct Shared {
     l1: Option<Arc<L1>>,
     l2: Option<L2>,
-    activity: Activity,
+    activity: Arc<Activity>,
+    tracking: Option<Arc<Tracking>>,
     unsynced: Unsynced,
     events: Arc<Events>,
     breaker: Arc<CircuitBreaker>,

@@ -1,7 +1,7 @@
 //! What the cache tells about itself.
 
 use super::Cache;
-use crate::health::{BreakerHealth, Builds, Health, L1Health, L2Health, Requests};
+use crate::health::{BreakerHealth, Builds, Health, L1Health, L2Health, Requests, TrackingHealth};
 
 impl Cache {
     /// The cache at this moment. Nothing is contacted, nothing changes, no circuit moves.
@@ -26,6 +26,11 @@ impl Cache {
                 bytes: l1.bytes(),
                 entries: l1.entries(),
                 max_bytes: l1.capacity_bytes(),
+                tracking: shared.tracking.as_ref().map(|tracking| TrackingHealth {
+                    invalidated: totals.invalidated,
+                    lost: totals.tracking_lost,
+                    on: tracking.is_on(),
+                }),
             }),
             l2: shared.l2.as_ref().map(|l2| L2Health::new(l2.backend_name(), &l2.status())),
             namespace: self.namespace().to_owned(),

@@ -153,6 +153,11 @@ impl L1 {
         removed
     }
 
+    #[must_use]
+    pub(crate) fn remove_all(&self) -> Displaced {
+        self.engine.drain().collect()
+    }
+
     fn remove_expired(&self, key: &Key, last: Tick) -> Option<(Key, Arc<Slot>)> {
         self.engine.remove_if(key, |slot| slot.last <= last)
     }

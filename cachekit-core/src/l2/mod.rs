@@ -6,7 +6,7 @@ use session::Cause;
 pub(crate) use session::{Refusal, Session};
 
 use crate::breaker::CircuitBreaker;
-use crate::cache::{Events, Reason};
+use crate::cache::{Events, Listening, Reason, Tracking};
 use crate::timer::{self, Ended};
 use crate::{Backend, BackendError, BackendFactory, ErrorKind};
 use futures_util::FutureExt;
@@ -20,6 +20,7 @@ pub(crate) struct L2 {
     factory: Arc<dyn BackendFactory>,
     breaker: Arc<CircuitBreaker>,
     events: Arc<Events>,
+    tracking: Option<Arc<Tracking>>,
     build_timeout: Duration,
     operation_timeout: Duration,
     slot: Arc<Slot>,
@@ -46,6 +47,8 @@ enum State {
 struct Built {
     backend: Arc<dyn Backend>,
     max_value_bytes: usize,
+    /// Ends with the last of its clones.
+    _listening: Option<Arc<Listening>>,
 }
 
 /// One attempt to build the backend, as everyone who waited for it sees it.
@@ -77,11 +80,12 @@ impl L2 {
         factory: Arc<dyn BackendFactory>,
         breaker: Arc<CircuitBreaker>,
         events: Arc<Events>,
+        tracking: Option<Arc<Tracking>>,
         build_timeout: Duration,
         operation_timeout: Duration,
     ) -> Self {
         let slot = Arc::new(Slot { state: Mutex::new(State::NotBuilt(None)) });
-        Self { factory, breaker, events, build_timeout, operation_timeout, slot }
+        Self { factory, breaker, events, tracking, build_timeout, operation_timeout, slot }
     }
 
     pub(crate) fn backend_name(&self) -> &'static str {
@@ -157,9 +161,9 @@ impl L2 {
     /// Polled by whoever waits for it, so it borrows nothing and cannot panic.
     fn attempt(&self) -> impl Future<Output = Arc<Attempt>> + Send + use<> {
         let (factory, slot, events) = (Arc::clone(&self.factory), Arc::clone(&self.slot), Arc::clone(&self.events));
-        let build_timeout = self.build_timeout;
+        let (tracking, build_timeout) = (self.tracking.clone(), self.build_timeout);
         async move {
-            let result = build(&*factory, build_timeout).await;
+            let result = build(&*factory, tracking.as_ref(), build_timeout).await;
             events.built(factory.name(), result.as_ref().err());
             let came_too_late = {
                 let mut state = slot.lock();
@@ -217,11 +221,20 @@ enum Failure {
     Closed,
 }
 
-async fn build(factory: &dyn BackendFactory, build_timeout: Duration) -> Result<Built, BackendError> {
+async fn build(
+    factory: &dyn BackendFactory,
+    tracking: Option<&Arc<Tracking>>,
+    build_timeout: Duration,
+) -> Result<Built, BackendError> {
     // The call itself may panic, before there is a future.
     match timer::bounded(build_timeout, async {
         let backend = factory.build().await?;
-        Ok(Built { max_value_bytes: backend.capabilities().max_value_bytes(), backend })
+        let max_value_bytes = backend.capabilities().max_value_bytes();
+        let listening = match tracking {
+            Some(tracking) => Some(Arc::new(tracking.begin(&*backend).await?)),
+            None => None,
+        };
+        Ok(Built { max_value_bytes, backend, _listening: listening })
     })
     .await?
     {

@@ -35,6 +35,8 @@ pub enum Op {
     Subscribe,
     /// `touch`
     Touch,
+    /// `track`
+    Track,
     /// `try_lock`
     TryLock,
     /// `ttl`
@@ -45,7 +47,7 @@ pub enum Op {
 
 impl Op {
     /// Every operation, in alphabetical order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Clear,
         Self::Close,
         Self::Delete,
@@ -60,6 +62,7 @@ impl Op {
         Self::SetMany,
         Self::Subscribe,
         Self::Touch,
+        Self::Track,
         Self::TryLock,
         Self::Ttl,
         Self::Unlock,
@@ -86,10 +89,14 @@ pub enum Fault {
     Delay(Duration),
     /// It fails and nothing is carried out.
     Fail(ErrorKind),
+    /// It is reported as done, or as a miss, and nothing is carried out. Of `get`, `set`, `delete` and `clear`.
+    Lie,
     /// It never answers, not even after [`Faults::heal`](super::Faults::heal).
     Hang,
     /// It panics.
     Panic,
+    /// The first half of the value is written, and the whole reported. Only `set` writes one.
+    TornWrite,
     /// It brings the value of this key instead. Only `get` and `get_many` bring any.
     WrongValue(String),
 }

@@ -2,8 +2,8 @@
 
 use super::{Corruption, Fault, Faults, Op};
 use crate::{
-    Backend, BackendError, BackendHealth, Capabilities, ErrorKind, LockToken, SetOptions, Subscription, TtlState,
-    async_trait,
+    Backend, BackendError, BackendHealth, Capabilities, Changes, ErrorKind, LockToken, SetOptions, Subscription,
+    TtlState, async_trait,
 };
 use bytes::Bytes;
 use std::time::Duration;
@@ -21,8 +21,10 @@ pub struct FaultyBackend<B> {
 enum Afterwards {
     Corrupt(Corruption),
     Fail(BackendError),
+    Lie,
     Nothing,
     Swap(String),
+    Tear,
 }
 
 impl<B: Backend> FaultyBackend<B> {
@@ -57,8 +59,10 @@ impl<B: Backend> FaultyBackend<B> {
                 Ok(Afterwards::Nothing)
             }
             Some(Fault::Fail(kind)) => Err(injected(op, kind)),
+            Some(Fault::Lie) => Ok(Afterwards::Lie),
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::Panic) => panic!("injected into {op:?}"),
+            Some(Fault::TornWrite) => Ok(Afterwards::Tear),
             Some(Fault::WrongValue(key)) => Ok(Afterwards::Swap(key)),
         }
     }
@@ -73,6 +77,23 @@ impl<B: Backend> FaultyBackend<B> {
                 call.await?;
                 Err(error)
             }
+            _ => call.await,
+        }
+    }
+
+    /// As [`call`](Self::call), with the answer of one that only claims to have done it.
+    async fn call_or_say<T: Send>(
+        &self,
+        op: Op,
+        done: T,
+        call: impl Future<Output = Result<T, BackendError>> + Send,
+    ) -> Result<T, BackendError> {
+        match self.begin(op).await? {
+            Afterwards::Fail(error) => {
+                call.await?;
+                Err(error)
+            }
+            Afterwards::Lie => Ok(done),
             _ => call.await,
         }
     }
@@ -120,17 +141,26 @@ impl<B: Backend> Backend for FaultyBackend<B> {
                 self.inner.get(key).await?;
                 Err(error)
             }
-            Afterwards::Nothing => self.inner.get(key).await,
+            Afterwards::Lie => Ok(None),
+            Afterwards::Nothing | Afterwards::Tear => self.inner.get(key).await,
             Afterwards::Swap(other) => self.inner.get(&other).await,
         }
     }
 
     async fn set(&self, key: &str, value: Bytes, options: SetOptions) -> Result<(), BackendError> {
-        self.call(Op::Set, self.inner.set(key, value, options)).await
+        match self.begin(Op::Set).await? {
+            Afterwards::Fail(error) => {
+                self.inner.set(key, value, options).await?;
+                Err(error)
+            }
+            Afterwards::Lie => Ok(()),
+            Afterwards::Tear => self.inner.set(key, Corruption::Truncate.apply(&value), options).await,
+            _ => self.inner.set(key, value, options).await,
+        }
     }
 
     async fn delete(&self, key: &str) -> Result<bool, BackendError> {
-        self.call(Op::Delete, self.inner.delete(key)).await
+        self.call_or_say(Op::Delete, true, self.inner.delete(key)).await
     }
 
     async fn health(&self) -> Result<BackendHealth, BackendError> {
@@ -155,7 +185,7 @@ impl<B: Backend> Backend for FaultyBackend<B> {
                 self.inner.get_many(keys).await;
                 failed(&error, keys.len())
             }
-            Ok(Afterwards::Nothing) => self.inner.get_many(keys).await,
+            Ok(Afterwards::Lie | Afterwards::Nothing | Afterwards::Tear) => self.inner.get_many(keys).await,
             Ok(Afterwards::Swap(other)) => self.inner.get_many(&vec![other.as_str(); keys.len()]).await,
         }
     }
@@ -169,7 +199,7 @@ impl<B: Backend> Backend for FaultyBackend<B> {
     }
 
     async fn clear(&self, prefix: &str) -> Result<(), BackendError> {
-        self.call(Op::Clear, self.inner.clear(prefix)).await
+        self.call_or_say(Op::Clear, (), self.inner.clear(prefix)).await
     }
 
     async fn ttl(&self, key: &str) -> Result<TtlState, BackendError> {
@@ -198,6 +228,10 @@ impl<B: Backend> Backend for FaultyBackend<B> {
 
     async fn subscribe(&self, channel: &str) -> Result<Box<dyn Subscription>, BackendError> {
         self.call(Op::Subscribe, self.inner.subscribe(channel)).await
+    }
+
+    async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        self.call(Op::Track, self.inner.track(prefixes)).await
     }
 
     async fn close(&self) -> Result<(), BackendError> {
@@ -249,6 +283,22 @@ mod tests {
         faults.wrong_value("other");
         assert_eq!(backend.get("k").await.unwrap().as_deref(), Some(&b"another"[..]));
         assert_eq!(backend.get_many(&["k", "k"]).await.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn writes_are_torn_or_not_done_at_all() {
+        let (backend, faults) = with_an_entry().await;
+        faults.next(Op::Set, 1, Fault::TornWrite);
+        backend.set("torn", VALUE, SetOptions::default()).await.unwrap();
+        assert_eq!(backend.get("torn").await.unwrap().as_deref(), Some(&b"va"[..]));
+        for op in [Op::Set, Op::Delete, Op::Clear, Op::Get] {
+            faults.next(op, 1, Fault::Lie);
+        }
+        backend.set("k", Bytes::from_static(b"new"), SetOptions::default()).await.unwrap();
+        assert!(backend.delete("k").await.unwrap());
+        backend.clear("k").await.unwrap();
+        assert_eq!(backend.get("k").await.unwrap(), None);
+        assert_eq!(backend.get("k").await.unwrap(), Some(VALUE), "nothing of it was done");
     }
 
     #[tokio::test(start_paused = true)]

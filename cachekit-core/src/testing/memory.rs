@@ -3,7 +3,7 @@
 use super::mailbox::{Mailbox, Reader};
 use super::store::{End, Store};
 use crate::{
-    Backend, BackendError, BackendHealth, Capabilities, Clock, ErrorKind, LockScope, LockToken, SetOptions,
+    Backend, BackendError, BackendHealth, Capabilities, Changes, Clock, ErrorKind, LockScope, LockToken, SetOptions,
     Subscription, SystemClock, TtlState, async_trait,
 };
 use bytes::Bytes;
@@ -52,6 +52,7 @@ impl MemoryBackend {
             .with_max_value_bytes(16 << 20)
             .with_publish(true)
             .with_touch(true)
+            .with_track(true)
             .with_ttl(true)
             .with_ttl_slack(Duration::ZERO);
         Self { capabilities, clock: Arc::new(SystemClock::new()), closed: Arc::default(), store: Arc::default() }
@@ -99,6 +100,17 @@ impl MemoryBackend {
     pub fn insert_raw(&self, key: &str, value: impl Into<Bytes>) {
         let end = End::after(None, &*self.clock);
         self.lock().set(key, value.into(), end);
+    }
+
+    /// Ends the reports of changes, for every connection to this store, until
+    /// [`resume_tracking`](Self::resume_tracking).
+    pub fn cut_tracking(&self) {
+        self.lock().trackers.cut();
+    }
+
+    /// Reports changes again.
+    pub fn resume_tracking(&self) {
+        self.lock().trackers.resume();
     }
 
     fn lock(&self) -> MutexGuard<'_, Store> {
@@ -186,11 +198,14 @@ impl Backend for MemoryBackend {
         // Under the lock, so that no entry's time begins before that of one written earlier.
         let end = self.end_after(options.ttl)?;
         store.set(key, value, end);
+        store.trackers.changed(key, &self.closed);
         Ok(())
     }
 
     async fn delete(&self, key: &str) -> Result<bool, BackendError> {
-        Ok(self.open(key)?.delete(key, &*self.clock))
+        let mut store = self.open(key)?;
+        store.trackers.changed(key, &self.closed);
+        Ok(store.delete(key, &*self.clock))
     }
 
     async fn health(&self) -> Result<BackendHealth, BackendError> {
@@ -227,7 +242,10 @@ impl Backend for MemoryBackend {
     }
 
     async fn clear(&self, prefix: &str) -> Result<(), BackendError> {
-        self.open(prefix)?.clear(prefix);
+        let mut store = self.open(prefix)?;
+        for key in store.clear(prefix) {
+            store.trackers.changed(&key, &self.closed);
+        }
         Ok(())
     }
 
@@ -238,6 +256,7 @@ impl Backend for MemoryBackend {
     async fn touch(&self, key: &str, ttl: Option<Duration>) -> Result<bool, BackendError> {
         let mut store = self.open(key)?;
         let end = self.end_after(ttl)?;
+        store.trackers.changed(key, &self.closed);
         Ok(store.touch(key, end, &*self.clock))
     }
 
@@ -272,9 +291,17 @@ impl Backend for MemoryBackend {
         Ok(Box::new(Reader(mailbox)))
     }
 
+    async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        self.check_open()?;
+        Ok(self.lock().trackers.add(prefixes, &self.closed))
+    }
+
     async fn close(&self) -> Result<(), BackendError> {
         self.closed.store(true, Ordering::SeqCst);
-        let subscribers = self.lock().all_subscribers();
+        let mut store = self.lock();
+        store.trackers.forget(&self.closed);
+        let subscribers = store.all_subscribers();
+        drop(store);
         for subscriber in subscribers {
             subscriber.wake();
         }

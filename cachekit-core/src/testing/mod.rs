@@ -34,6 +34,7 @@ mod memory_factory;
 mod random;
 mod scripted_factory;
 mod store;
+mod trackers;
 
 pub use clock::ManualClock;
 pub use fault::{Corruption, Fault, Op};

@@ -1,6 +1,7 @@
 //! The maps behind a [`MemoryBackend`](super::MemoryBackend), under one lock.
 
 use super::mailbox::Mailbox;
+use super::trackers::Trackers;
 use crate::{Clock, LockToken, Tick, TtlState, ticks};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +14,7 @@ pub(super) struct Store {
     locks: HashMap<String, Lock>,
     last_fence: u64,
     channels: HashMap<String, Vec<Weak<Mailbox>>>,
+    pub(super) trackers: Trackers,
 }
 
 #[derive(Debug)]
@@ -64,8 +66,13 @@ impl Store {
         self.entries.remove(key).is_some_and(|entry| entry.end.is_alive(clock))
     }
 
-    pub(super) fn clear(&mut self, prefix: &str) {
-        self.entries.retain(|key, _| !key.starts_with(prefix));
+    /// Returns the keys that it removed.
+    pub(super) fn clear(&mut self, prefix: &str) -> Vec<String> {
+        let removed: Vec<_> = self.entries.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
+        for key in &removed {
+            self.entries.remove(key);
+        }
+        removed
     }
 
     pub(super) fn ttl(&self, key: &str, clock: &dyn Clock) -> TtlState {
