@@ -4,9 +4,9 @@ use crate::error::Doing;
 use crate::link::Request;
 use crate::lock::{self, MIN_TTL, MOST_MILLIS};
 use crate::supervisor::Supervisor;
-use crate::{batch, channel, clear, reply};
+use crate::{batch, channel, clear, reply, tracking};
 use cachekit_core::{
-    Backend, BackendError, BackendHealth, Bytes, Capabilities, ErrorKind, LockScope, LockToken, SetOptions,
+    Backend, BackendError, BackendHealth, Bytes, Capabilities, Changes, ErrorKind, LockScope, LockToken, SetOptions,
     Subscription, TtlState, async_trait,
 };
 use redis::{Cmd, Pipeline, cmd};
@@ -119,6 +119,7 @@ impl Backend for RedisBackend {
             .with_persistent(true)
             .with_publish(true)
             .with_touch(true)
+            .with_track(self.supervisor.config().reports_changes())
             .with_ttl(true)
             .with_ttl_slack(Duration::from_millis(1))
     }
@@ -215,6 +216,14 @@ impl Backend for RedisBackend {
 
     async fn subscribe(&self, channel: &str) -> Result<Box<dyn Subscription>, BackendError> {
         channel::subscribe(&self.supervisor, channel).await
+    }
+
+    async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        if !self.capabilities().track() {
+            let text = "redis reports changes over RESP3, and not for a cluster";
+            return Err(BackendError::new(ErrorKind::Unsupported, text));
+        }
+        tracking::track(&self.supervisor, prefixes).await
     }
 
     async fn close(&self) -> Result<(), BackendError> {

@@ -107,6 +107,14 @@ impl Link for Spread {
     fn is_spread(&self) -> bool {
         true
     }
+
+    fn reports_changes(&self) -> bool {
+        false
+    }
+
+    fn server(&self) -> Option<&ServerAddress> {
+        None
+    }
 }
 
 impl fmt::Debug for Spread {

@@ -182,6 +182,12 @@ impl RedisConfig {
         self.user_timeout
     }
 
+    /// Whether the server can report what others change: over RESP3, and not in a cluster, where each node would have to
+    /// be asked.
+    pub(crate) fn reports_changes(&self) -> bool {
+        self.protocol == Protocol::Resp3 && !matches!(self.place, Place::Cluster(_))
+    }
+
     /// The version of the protocol (default [`Protocol::Resp3`]).
     #[must_use]
     pub fn protocol(&self) -> Protocol {

@@ -32,11 +32,11 @@ pub(crate) async fn dial(
     }
     if let Some(named) = named {
         let info = info(config, tcp(&named), &config.credentials, config.database);
-        if let Ok(connection) = dial_one(config, async { info.map_err(failed) }, on_push.clone()).await {
-            return Ok(Arc::new(Single(connection)));
+        if let Ok(single) = dial_one(config, async { info.map_err(failed) }, on_push.clone()).await {
+            return Ok(Arc::new(single));
         }
     }
-    Ok(Arc::new(Single(dial_one(config, server(config, 0), on_push).await?)))
+    Ok(Arc::new(dial_one(config, server(config, 0), on_push).await?))
 }
 
 fn failed(error: RedisError) -> BackendError {
@@ -48,9 +48,16 @@ async fn dial_one(
     config: &RedisConfig,
     info: impl Future<Output = Result<ConnectionInfo, BackendError>>,
     on_push: OnPush,
-) -> Result<MultiplexedConnection, BackendError> {
+) -> Result<Single, BackendError> {
     let dialing = async {
-        let mut connection = connect(config, info.await?, Some(on_push)).await.map_err(failed)?;
+        let info = info.await?;
+        let server = match info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some(ServerAddress { host: host.clone(), port: *port })
+            }
+            _ => None,
+        };
+        let (mut connection, protocol) = connect(config, info, Some(on_push)).await.map_err(failed)?;
         connection.set_response_timeout(config.connect_timeout);
         redis::cmd("PING").exec_async(&mut connection).await.map_err(failed)?;
         if config.client_info {
@@ -60,7 +67,7 @@ async fn dial_one(
             crate::sentinel::confirm_master(&mut connection).await?;
         }
         connection.set_response_timeout(config.response_timeout(0));
-        Ok(connection)
+        Ok(Single { connection, protocol, server })
     };
     in_time(config.connect_timeout, dialing).await
 }
@@ -127,12 +134,12 @@ pub(crate) fn tcp(address: &ServerAddress) -> ConnectionAddr {
     ConnectionAddr::Tcp(address.host.clone(), address.port)
 }
 
-/// Connects, with the newer protocol if the server knows it.
+/// Connects, with the newer protocol if the server knows it. Also tells which it became.
 pub(crate) async fn connect(
     config: &RedisConfig,
     info: ConnectionInfo,
     on_push: Option<OnPush>,
-) -> RedisResult<MultiplexedConnection> {
+) -> RedisResult<(MultiplexedConnection, Protocol)> {
     let settings = || {
         AsyncConnectionConfig::new()
             .set_connection_timeout(Some(config.connect_timeout))
@@ -148,12 +155,13 @@ pub(crate) async fn connect(
         }
         match open(config, info.clone())?.get_multiplexed_async_connection_with_config(&settings).await {
             Err(error) if is_too_old(&error) => {}
-            outcome => return outcome,
+            outcome => return outcome.map(|connection| (connection, Protocol::Resp3)),
         }
     }
     let older = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
     let client = open(config, info.set_redis_settings(older))?;
-    client.get_multiplexed_async_connection_with_config(&settings()).await
+    let connection = client.get_multiplexed_async_connection_with_config(&settings()).await?;
+    Ok((connection, Protocol::Resp2))
 }
 
 fn is_too_old(error: &RedisError) -> bool {

@@ -111,6 +111,7 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "no_tls.rs"]
 mod tls;
+mod tracking;
 mod url;
 
 pub use config::{Protocol, RedisConfig};

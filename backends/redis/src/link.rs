@@ -1,5 +1,7 @@
 //! What a command goes through: the connection to one server, or those to a cluster.
 
+use crate::Protocol;
+use cachekit_core::ServerAddress;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, RedisFuture, Value};
 use std::fmt;
@@ -24,17 +26,27 @@ pub(crate) trait Link: Send + Sync + fmt::Debug {
 
     /// Whether keys are spread over servers: commands of several keys have to be sent one by one.
     fn is_spread(&self) -> bool;
+
+    /// Whether the server can push, and so report what others change.
+    fn reports_changes(&self) -> bool;
+
+    /// Where it leads to, where that is one address.
+    fn server(&self) -> Option<&ServerAddress>;
 }
 
 /// A server that holds keys; `None`: the only one.
 pub(crate) type Master = Option<(String, u16)>;
 
 /// One server.
-pub(crate) struct Single(pub(crate) MultiplexedConnection);
+pub(crate) struct Single {
+    pub(crate) connection: MultiplexedConnection,
+    pub(crate) protocol: Protocol,
+    pub(crate) server: Option<ServerAddress>,
+}
 
 impl Link for Single {
     fn send<'a>(&'a self, request: &'a Request, timeout: Duration) -> RedisFuture<'a, Value> {
-        let mut connection = self.0.clone();
+        let mut connection = self.connection.clone();
         connection.set_response_timeout(timeout);
         Box::pin(async move { send(&mut connection, request).await })
     }
@@ -49,6 +61,14 @@ impl Link for Single {
 
     fn is_spread(&self) -> bool {
         false
+    }
+
+    fn reports_changes(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    fn server(&self) -> Option<&ServerAddress> {
+        self.server.as_ref()
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn master(
 async fn ask(config: &RedisConfig, sentinel: &ServerAddress, name: &str) -> Result<ConnectionAddr, BackendError> {
     let failed = |error| from_redis(&error, Doing::Dial);
     let info = info(config, tcp(sentinel), &config.sentinel_credentials, 0).map_err(failed)?;
-    let mut connection = connect(config, info, None).await.map_err(failed)?;
+    let (mut connection, _) = connect(config, info, None).await.map_err(failed)?;
     let mut question = redis::cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
     let answer: Option<(String, u16)> = question.query_async(&mut connection).await.map_err(failed)?;

@@ -10,6 +10,7 @@ use crate::dial::{OnPush, dial};
 use crate::error::{Doing, Verdict, from_redis, unexpected, verdict};
 use crate::link::{Master, Request};
 use crate::ready::Ready;
+use crate::tracking::Trackers;
 use cachekit_core::{BackendError, ErrorKind, ServerAddress};
 use redis::{PushKind, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +46,7 @@ struct Shared {
     /// Tells the dialer to replace a connection that goes on serving until then.
     renew: Notify,
     named: Mutex<Option<(ServerAddress, Instant)>>,
+    trackers: Trackers,
 }
 
 impl Supervisor {
@@ -57,6 +59,7 @@ impl Supervisor {
             state: watch::Sender::new(State::Down(unconnected)),
             renew: Notify::new(),
             named: Mutex::default(),
+            trackers: Trackers::default(),
         });
         shared.dial_and_publish(0).await.map_err(|error| shared.at_place(&error, error.kind()))?;
         let dialer = shared.clone();
@@ -115,7 +118,31 @@ impl Supervisor {
         read: &impl Fn(Value) -> Option<T>,
     ) -> Result<T, (BackendError, bool)> {
         let ready = self.ready().await.map_err(|error| (error, false))?;
-        let mut flight = Flight { supervisor: self, ready: &ready, since: Instant::now(), timeout, landed: false };
+        self.attempt_over(&ready, doing, master, request, timeout, read).await
+    }
+
+    /// Sends a request over this very connection, once.
+    pub(crate) async fn call_over<T>(
+        &self,
+        ready: &Ready,
+        doing: Doing,
+        request: &Request,
+        read: impl Fn(Value) -> Option<T>,
+    ) -> Result<T, BackendError> {
+        let timeout = self.config().response_timeout(0);
+        self.attempt_over(ready, doing, &None, request, timeout, &read).await.map_err(|(error, _)| error)
+    }
+
+    async fn attempt_over<T>(
+        &self,
+        ready: &Ready,
+        doing: Doing,
+        master: &Master,
+        request: &Request,
+        timeout: Duration,
+        read: &impl Fn(Value) -> Option<T>,
+    ) -> Result<T, (BackendError, bool)> {
+        let mut flight = Flight { supervisor: self, ready, since: Instant::now(), timeout, landed: false };
         let answer = match master {
             None => ready.link.send(request, timeout).await,
             master => ready.link.send_to(master, request, timeout).await,
@@ -133,7 +160,7 @@ impl Supervisor {
             Err(error) => {
                 let verdict = verdict(&error);
                 let error = from_redis(&error, doing);
-                self.judge(&ready, verdict, &error);
+                self.judge(ready, verdict, &error);
                 Err((error, verdict == Verdict::Lost))
             }
         }
@@ -167,8 +194,22 @@ impl Supervisor {
         }
     }
 
+    /// Ends when this connection is in service no more.
+    pub(crate) fn ended(&self, generation: u64) -> impl Future<Output = ()> + Send + use<> {
+        let mut changes = self.shared.state.subscribe();
+        async move {
+            let serves = |state: &State| matches!(state, State::Ready(ready) if ready.generation == generation);
+            let _ = changes.wait_for(|state| !serves(state)).await;
+        }
+    }
+
+    pub(crate) fn trackers(&self) -> &Trackers {
+        &self.shared.trackers
+    }
+
     pub(crate) fn close(&self) {
         self.shared.state.send_replace(State::Closed);
+        self.shared.trackers.forget_all();
         self.dialer.abort();
     }
 
@@ -203,7 +244,7 @@ impl Supervisor {
     }
 
     /// The connection; while there is none, waits a moment for it.
-    async fn ready(&self) -> Result<Arc<Ready>, BackendError> {
+    pub(crate) async fn ready(&self) -> Result<Arc<Ready>, BackendError> {
         runtime()?;
         if let Some(outcome) = self.current() {
             return outcome;
@@ -253,13 +294,19 @@ impl Shared {
         let on_push: OnPush = {
             // Weak: the connection holds this closure, and the state holds the connection.
             let (shared, lost) = (Arc::downgrade(self), lost.clone());
-            Arc::new(move |push| {
-                if push.kind == PushKind::Disconnection {
+            Arc::new(move |push| match push.kind {
+                PushKind::Disconnection => {
                     lost.store(true, Ordering::SeqCst);
                     if let Some(shared) = shared.upgrade() {
                         shared.invalidate(generation, &ended());
                     }
                 }
+                PushKind::Invalidate => {
+                    if let Some(shared) = shared.upgrade() {
+                        shared.trackers.report(&push);
+                    }
+                }
+                _ => {}
             })
         };
         let link = dial(&self.config, self.named(), on_push).await?;
@@ -282,6 +329,7 @@ impl Shared {
     async fn keep(self: &Arc<Self>) {
         let mut changes = self.state.subscribe();
         let mut backoff = Backoff::default();
+        let mut newest = None;
         for generation in 1.. {
             let since = match &*changes.borrow_and_update() {
                 State::Ready(ready) => Some(ready.since),
@@ -297,7 +345,10 @@ impl Shared {
                 let _ = self.dial_and_publish(generation).await;
                 continue;
             }
-            if since.is_none_or(|since| since.elapsed() >= SHORT_LIFE) {
+            // A master that has just been named is worth a dial at once.
+            let named_at = self.named.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, at)| *at);
+            let news = std::mem::replace(&mut newest, named_at) != named_at;
+            if news || since.is_none_or(|since| since.elapsed() >= SHORT_LIFE) {
                 backoff = Backoff::default();
             } else {
                 backoff.pause().await;
@@ -326,10 +377,11 @@ impl Shared {
         let Place::Sentinel { sentinels, master } = &self.config.place else { return };
         loop {
             let named = crate::sentinel::switched(&self.config, sentinels, master).await;
-            *self.named.lock().unwrap_or_else(PoisonError::into_inner) = Some((named, Instant::now()));
             let down = self.down(&BackendError::new(ErrorKind::Unavailable, "another server became the master"));
+            *self.named.lock().unwrap_or_else(PoisonError::into_inner) = Some((named.clone(), Instant::now()));
             self.state.send_if_modified(|state| match state {
-                State::Ready(_) => {
+                // Unless a dial was quicker than this message.
+                State::Ready(ready) if ready.link.server() != Some(&named) => {
                     *state = State::Down(down);
                     true
                 }

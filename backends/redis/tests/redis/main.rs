@@ -15,6 +15,7 @@ mod options;
 mod outages;
 mod refusals;
 mod tls;
+mod tracking;
 mod wires;
 
 use cachekit_core::{Backend, BackendError, BackendFactory, BackendUrl, Bytes, SetOptions};
