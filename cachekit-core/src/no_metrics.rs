@@ -16,4 +16,8 @@ impl Exporter {
     pub(crate) fn degraded(&self, _reason: Reason) {}
 
     pub(crate) fn built(&self, _successfully: bool) {}
+
+    pub(crate) fn invalidated(&self) {}
+
+    pub(crate) fn tracking_lost(&self) {}
 }

@@ -26,7 +26,7 @@ impl Check {
     }
 
     async fn outcome(&self, target: &Target) -> Outcome {
-        let subject = Subject::new(make(target).await?);
+        let subject = Subject::new(make(target).await?, target);
         let run = AssertUnwindSafe(self.on(&subject)).catch_unwind();
         let outcome = match tokio::time::timeout(LONGEST_CHECK, run).await {
             Ok(Ok(outcome)) => outcome,
@@ -40,7 +40,7 @@ impl Check {
     }
 }
 
-async fn make(target: &Target) -> Result<Arc<dyn Backend>, Failure> {
+pub(crate) async fn make(target: &Target) -> Result<Arc<dyn Backend>, Failure> {
     // The closure itself may panic too, before there is a future.
     let made = AssertUnwindSafe(async { target.make().await }).catch_unwind();
     match tokio::time::timeout(LONGEST_MAKE, made).await {

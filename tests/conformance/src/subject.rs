@@ -1,8 +1,9 @@
 //! The backend under test, as a check sees it: keys of its own, and calls whose errors read well.
 
-use crate::Failure;
 use crate::check::Outcome;
+use crate::run::make;
 use crate::timing::Written;
+use crate::{Failure, Target};
 use bytes::Bytes;
 use cachekit_core::{Backend, BackendError, Capabilities, ErrorKind, SetOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -14,13 +15,20 @@ const LONGEST_CALL: Duration = Duration::from_secs(15);
 
 pub(crate) struct Subject {
     backend: Arc<dyn Backend>,
+    target: Target,
     namespace: String,
     keys: Mutex<Vec<String>>,
 }
 
 impl Subject {
-    pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, namespace: format!("ck{:016x}", random()), keys: Mutex::default() }
+    pub(crate) fn new(backend: Arc<dyn Backend>, target: &Target) -> Self {
+        let namespace = format!("ck{:016x}", random());
+        Self { backend, target: target.clone(), namespace, keys: Mutex::default() }
+    }
+
+    /// Another backend, which may or may not share the store of the first.
+    pub(crate) async fn another(&self) -> Result<Arc<dyn Backend>, Failure> {
+        make(&self.target).await
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {

@@ -60,6 +60,9 @@ macro_rules! __each_check {
         messages published_messages_arrive_in_order
             "everyone who subscribed before gets every message of the channel, in order";
         messages channels_do_not_mix "nobody gets a message of another channel";
+        tracking tracking_reports_changes_of_others
+            "`track` reports every `set`, `delete`, `touch` and `clear` by others under the prefixes";
+        tracking tracking_reports_the_prefixes_only "`track` reports no change of another key";
         lifecycle close_is_idempotent "closing twice is fine";
     } };
 }

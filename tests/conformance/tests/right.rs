@@ -3,7 +3,7 @@
 use cachekit_conformance::{Target, conformance, run_all};
 use cachekit_core::Backend;
 use cachekit_core::testing::{FaultyBackend, MemoryBackend};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 conformance!(memory, || async { MemoryBackend::new() });
 
@@ -30,6 +30,11 @@ async fn two_runs_share_one_store() {
         store.keys().into_iter().filter(|key| !key.ends_with(":key") && !key.ends_with(":second")).collect();
     assert_eq!(left, ["foreign"]);
 }
+
+/// Backends on one store, so that there are others to be told of.
+static SHARED: LazyLock<MemoryBackend> = LazyLock::new(MemoryBackend::new);
+
+conformance!(on_one_store, || async { SHARED.clone() });
 
 mod smallest;
 

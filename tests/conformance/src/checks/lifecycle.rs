@@ -86,7 +86,8 @@ pub(crate) async fn capabilities_are_honest(subject: &Subject) -> Outcome {
 
     let publishes = capabilities.publish();
     honest(publishes, "publish", "subscribe", &in_time("subscribe", backend.subscribe(&channel)).await?)?;
-    honest(publishes, "publish", "publish", &in_time("publish", backend.publish(&channel, Bytes::new())).await?)
+    honest(publishes, "publish", "publish", &in_time("publish", backend.publish(&channel, Bytes::new())).await?)?;
+    honest(capabilities.track(), "track", "track", &in_time("track", backend.track(&[&key])).await?)
 }
 
 pub(crate) async fn close_is_idempotent(subject: &Subject) -> Outcome {

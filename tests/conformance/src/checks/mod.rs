@@ -11,5 +11,6 @@ pub(crate) mod locks;
 pub(crate) mod messages;
 pub(crate) mod rounding;
 pub(crate) mod touch;
+pub(crate) mod tracking;
 pub(crate) mod ttl;
 pub(crate) mod values;

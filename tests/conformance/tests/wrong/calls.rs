@@ -130,6 +130,10 @@ pub(crate) fn no_messages(capabilities: Capabilities) -> Capabilities {
     capabilities.with_publish(false)
 }
 
+pub(crate) fn no_tracking(capabilities: Capabilities) -> Capabilities {
+    capabilities.with_track(false)
+}
+
 /// Declares `touch`, and cannot.
 #[derive(Debug)]
 pub(crate) struct CannotTouch;

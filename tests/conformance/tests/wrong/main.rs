@@ -10,6 +10,7 @@ mod locks;
 mod messages;
 mod table;
 mod times;
+mod tracking;
 mod twist;
 mod values;
 

@@ -1,7 +1,8 @@
 //! Every wrong backend, and the checks it fails: those and no others.
 
+use crate::tracking::SHARED;
 use crate::twist::{over, with};
-use crate::{calls, clears, entries, keys, locks, messages, times, values};
+use crate::{calls, clears, entries, keys, locks, messages, times, tracking, values};
 use cachekit_core::Backend;
 use cachekit_core::testing::MemoryBackend;
 use std::sync::Arc;
@@ -134,6 +135,16 @@ wrong! {
     "messages swapped" with(messages::Swaps)
         => channels_do_not_mix published_messages_arrive_in_order;
 
+    "changes that nobody hears of" over(SHARED.clone(), tracking::Mute::default())
+        => tracking_reports_changes_of_others;
+    "removals that nobody hears of" over(SHARED.clone(), tracking::ReportsSetsOnly::default())
+        => tracking_reports_changes_of_others;
+    "the first prefix alone" over(SHARED.clone(), tracking::TracksTheFirst) => tracking_reports_changes_of_others;
+    "every change there is" over(SHARED.clone(), tracking::Tracks(tracking::everything))
+        => tracking_reports_the_prefixes_only;
+    "changes of the neighbours" over(SHARED.clone(), tracking::Tracks(tracking::up_to_the_colon))
+        => tracking_reports_the_prefixes_only;
+
     "replies mixed up" with(calls::MixesUp::default()) => concurrent_keys_do_not_mix;
     "values torn" with(calls::Tears) => overwrites_are_never_torn;
     "values missing while overwritten" with(calls::DeletesFirst) => overwrites_are_never_torn;
@@ -144,6 +155,7 @@ wrong! {
     "touch that is not declared" with(calls::Declares(calls::no_touch)) => capabilities_are_honest;
     "locks that are not declared" with(calls::Declares(calls::no_locks)) => capabilities_are_honest;
     "messages that are not declared" with(calls::Declares(calls::no_messages)) => capabilities_are_honest;
+    "tracking that is not declared" with(calls::Declares(calls::no_tracking)) => capabilities_are_honest;
     "touch that is declared and missing" with(calls::CannotTouch)
         => capabilities_are_honest touch_changes_the_ttl_only;
     "capabilities that are learnt" with(calls::Learns::default()) => capabilities_are_constant;

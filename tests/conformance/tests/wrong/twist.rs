@@ -2,7 +2,7 @@
 
 use cachekit_core::testing::MemoryBackend;
 use cachekit_core::{
-    Backend, BackendError, BackendHealth, Bytes, Capabilities, LockToken, SetOptions, Subscription, TtlState,
+    Backend, BackendError, BackendHealth, Bytes, Capabilities, Changes, LockToken, SetOptions, Subscription, TtlState,
     async_trait,
 };
 use std::fmt::Debug;
@@ -87,6 +87,9 @@ pub(crate) trait Twist: Debug + Send + Sync + 'static {
     async fn subscribe(&self, inner: &MemoryBackend, channel: &str) -> Result<Box<dyn Subscription>, BackendError> {
         inner.subscribe(channel).await
     }
+    async fn track(&self, inner: &MemoryBackend, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        inner.track(prefixes).await
+    }
     async fn close(&self, inner: &MemoryBackend) -> Result<(), BackendError> {
         inner.close().await
     }
@@ -163,6 +166,9 @@ impl<T: Twist> Backend for Twisted<T> {
     }
     async fn subscribe(&self, channel: &str) -> Result<Box<dyn Subscription>, BackendError> {
         self.twist.subscribe(&self.inner, channel).await
+    }
+    async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
+        self.twist.track(&self.inner, prefixes).await
     }
     async fn close(&self) -> Result<(), BackendError> {
         self.twist.close(&self.inner).await
