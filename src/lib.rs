@@ -8,6 +8,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `json` | [`CacheBuilder::json`] |
+//! | `memcached` | Memcached: `memcache://` |
 //! | `metrics` | counters and gauges through the `metrics` facade |
 //! | `redis` | Redis: `redis://`, `redis+unix://` |
 //! | `redis-cluster` | `redis+cluster://` |
@@ -18,6 +19,8 @@
 //! | `sled` | the embedded backend, `sled://` |
 //! | `testing` | [`testing`]: an in-memory and a fault-injecting backend, a clock moved by hand |
 
+#[cfg(feature = "memcached")]
+pub use cachekit_memcached as memcached;
 #[cfg(feature = "redis")]
 pub use cachekit_redis as redis;
 #[cfg(feature = "secure")]
@@ -39,6 +42,8 @@ type Register = fn(&mut Registry) -> Result<(), BackendError>;
 
 /// What each backend that is compiled in adds to the registry.
 const BACKENDS: &[Register] = &[
+    #[cfg(feature = "memcached")]
+    memcached::register,
     #[cfg(feature = "redis")]
     redis::register,
     #[cfg(feature = "sled")]

@@ -304,7 +304,7 @@ async fn the_functions_error_reaches_the_caller_unchanged_and_counts_nothing() {
 }
 
 #[tokio::test]
-async fn l1_during_outage_fills_l1_when_the_build_fails_or_the_circuit_is_open() {
+async fn u095_l1_during_outage_fills_l1_when_the_build_fails_or_the_circuit_is_open() {
     let rig = Rig::with(|builder| builder.l1_during_outage(true)).unbuildable();
     let runs = Runs::new();
     for _ in 0..2 {

@@ -119,6 +119,28 @@ fn u172_requests_degradations_and_builds_are_counted() {
 }
 
 #[test]
+fn changes_by_others_and_the_end_of_their_reports_are_counted() {
+    recorded(|series| async move {
+        let first = Rig::new();
+        let second = Rig::over(first.store.clone(), first.clock.clone(), |builder| builder.track_changes(true));
+        second.cache.exists("anything").await.unwrap();
+        let _ = first.cache.set("k", 1).await.unwrap();
+        first.store.cut_tracking();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        // What is lost takes the keys that wait along.
+        assert_eq!(series.get(r#"cache_tracking_lost_total{namespace="n"}"#).to_bits(), f64::to_bits(1.0));
+        first.store.resume_tracking();
+        let _ = first.cache.set("k", 2).await.unwrap();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(series.get(r#"cache_invalidations_total{namespace="n"}"#).to_bits(), f64::to_bits(1.0));
+    });
+}
+
+#[test]
 fn s70_s71_s72_s73_the_gauge_counts_live_breakers_by_state() {
     recorded(|series| async move {
         let build = |namespace: &str| Cache::builder(namespace).build().unwrap();

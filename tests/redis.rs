@@ -42,7 +42,7 @@ async fn two_processes_share_it_and_a_dead_server_costs_no_value() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_down_at_the_start_is_used_once_it_is_there() {
+async fn u068_a_server_that_is_down_at_the_start_is_used_once_it_is_there() {
     let server = RedisServer::builder().start();
     let cache = over(&server, |builder| builder);
     server.kill();

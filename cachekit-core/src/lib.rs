@@ -45,6 +45,8 @@ pub use backend::{
 };
 pub use bytes::Bytes;
 #[cfg(feature = "cache")]
+pub use backend::MigratingFactory;
+#[cfg(feature = "cache")]
 pub use cache::{Cache, CacheBuilder, Cacheable, CallError, Error, Fetched, Reason, Source, Stored};
 #[cfg(feature = "clock")]
 pub use clock::{Clock, SystemClock, Tick, ticks};

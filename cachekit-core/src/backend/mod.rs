@@ -4,6 +4,8 @@ mod capabilities;
 mod changes;
 mod factory;
 mod lock;
+#[cfg(feature = "cache")]
+mod migrating;
 mod options;
 mod registry;
 mod server_address;
@@ -16,6 +18,8 @@ pub use capabilities::{Capabilities, LockScope};
 pub use changes::{Change, ChangeReporter, Changes};
 pub use factory::BackendFactory;
 pub use lock::LockToken;
+#[cfg(feature = "cache")]
+pub use migrating::MigratingFactory;
 pub use options::{BackendHealth, SetOptions, TtlState};
 pub use registry::{FactoryConstructor, Registry};
 pub use server_address::ServerAddress;

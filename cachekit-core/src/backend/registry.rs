@@ -9,7 +9,8 @@ use std::sync::Arc;
 pub type FactoryConstructor = fn(&BackendUrl) -> Result<Arc<dyn BackendFactory>, BackendError>;
 
 /// The schemes of this project's own backends, and the feature of the facade that brings each.
-const FIRST_PARTY: [(&str, &str); 6] = [
+const FIRST_PARTY: [(&str, &str); 7] = [
+    ("memcache", "memcached"),
     ("redis", "redis"),
     ("redis+cluster", "redis-cluster"),
     ("redis+sentinel", "redis-sentinel"),

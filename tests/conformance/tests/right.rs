@@ -1,8 +1,9 @@
 //! Backends that keep the contract pass every check, alone, shared and in parallel.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cachekit_conformance::{Target, conformance, run_all};
-use cachekit_core::Backend;
-use cachekit_core::testing::{FaultyBackend, MemoryBackend};
+use cachekit_core::testing::{FaultyBackend, MemoryBackend, MemoryFactory};
+use cachekit_core::{Backend, BackendFactory, MigratingFactory};
 use std::sync::{Arc, LazyLock};
 
 conformance!(memory, || async { MemoryBackend::new() });
@@ -10,6 +11,10 @@ conformance!(memory, || async { MemoryBackend::new() });
 conformance!(behind_an_arc, || async { Arc::new(MemoryBackend::new()) as Arc<dyn Backend> });
 
 conformance!(faulty_without_faults, || async { FaultyBackend::new(MemoryBackend::new()) });
+
+conformance!(migrating, || async {
+    MigratingFactory::new(MemoryFactory::default(), MemoryFactory::default()).build().await.unwrap()
+});
 
 /// U200: suites that run at the same time on one store do not see each other, and leave nothing behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -97,7 +97,7 @@ async fn max_value_bytes() {
 }
 
 #[tokio::test]
-async fn operation_timeout_ms() {
+async fn u062_operation_timeout_ms() {
     let server = RedisServer::start();
     for limit in [100, 1_000] {
         let backend = build(&format!("{}?operation_timeout_ms={limit}", server.url())).await;

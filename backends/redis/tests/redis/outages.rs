@@ -36,7 +36,7 @@ async fn a_name_that_does_not_resolve_is_unavailable() {
 
 /// Sixteen tasks read and write while the server dies and comes back. Every value names its key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_and_restarted_under_load() {
+async fn u065_u067_a_server_that_is_killed_and_restarted_under_load() {
     let server = RedisServer::start();
     let backend = build(&server.url()).await;
     let (failed, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

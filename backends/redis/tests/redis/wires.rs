@@ -83,7 +83,7 @@ async fn a_write_that_is_cut_may_be_applied_and_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_read_whose_connection_ends_is_sent_once_more() {
+async fn u064_a_read_whose_connection_ends_is_sent_once_more() {
     for options in ["protocol=3", "protocol=2"] {
         let (_server, proxy, backend) = behind_a_proxy(options).await;
         set(&*backend, "k", "v").await.unwrap();

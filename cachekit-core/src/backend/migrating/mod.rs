@@ -1,0 +1,9 @@
+//! Moving from one store to another without a cold cache.
+
+mod backend;
+mod factory;
+mod old;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
+
+pub use factory::MigratingFactory;
