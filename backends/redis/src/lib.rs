@@ -16,6 +16,7 @@
 //!
 //! | option | default | effect |
 //! |---|---|---|
+//! | `bulk_connection` | `false` | `true`: values over 256 KiB are written over a second connection, so that nothing small waits for them |
 //! | `ca` | the system's | a file, in PEM, of the authorities that sign servers' certificates |
 //! | `client_cert`, `client_key` | none | files, in PEM, of the certificate this client shows, and its key |
 //! | `client_info` | `true` | `false`: does not tell the server the library's name, for an access list without `CLIENT SETINFO` |
@@ -33,7 +34,7 @@
 //!
 //! # What happens when the server does not do well
 //!
-//! One connection carries all operations. It is dialed when the backend is built, once: a server that is down fails the
+//! One connection carries all operations (with `bulk_connection`, a second one large writes). It is dialed when the backend is built, once: a server that is down fails the
 //! build. From then on the backend keeps it: when it ends, speaks nonsense, or leaves three operations in a row without an
 //! answer, it is dialed anew, after 50 ms, then twice as long each time, up to two seconds, at random around that.
 //! Meanwhile an operation waits for 50 ms at most, and fails with the cause of the last dial.

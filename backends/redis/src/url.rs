@@ -13,7 +13,8 @@ pub(crate) const SCHEMES: [(&str, bool); 5] = [
     ("rediss", cfg!(feature = "tls")),
 ];
 
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 17] = [
+    "bulk_connection",
     "ca",
     "client_cert",
     "client_info",
@@ -76,6 +77,7 @@ fn options(config: &mut RedisConfig, url: &BackendUrl) -> Result<(), BackendErro
     let (mut certificate, mut key) = (None, None);
     for option in url.options("redis", &OPTIONS)? {
         match option.name() {
+            "bulk_connection" => config.bulk_connection = option.flag()?,
             "ca" => config.tls.ca = Some(option.path()?.into()),
             "client_cert" => certificate = Some(option.path()?),
             "client_info" => config.client_info = option.flag()?,
@@ -169,11 +171,12 @@ mod tests {
 
     #[test]
     fn every_option_is_read() {
-        let url = "redis+cluster://h?ca=/ca&client_cert=/c&client_key=/k&client_info=false&connect_timeout_ms=1\
+        let url = "redis+cluster://h?bulk_connection=true&ca=/ca&client_cert=/c&client_key=/k&client_info=false&connect_timeout_ms=1\
                    &down_wait_ms=2&keepalive_ms=3&max_value_bytes=4&nodelay=false&operation_timeout_ms=5&protocol=2\
                    &tls=true&user_timeout_ms=6";
         let ms = Duration::from_millis;
         let expected = RedisConfig::cluster([("h", 6379)])
+            .with_bulk_connection(true)
             .with_ca("/ca")
             .with_client_certificate("/c", "/k")
             .with_client_info(false)
@@ -188,6 +191,23 @@ mod tests {
         assert_eq!(read(url).unwrap(), expected);
         let off = read("redis://h?keepalive_ms=0&user_timeout_ms=0").unwrap();
         assert_eq!((off.keepalive(), off.user_timeout()), (None, None));
+    }
+
+    /// U193: the names in the first column of the table of options.
+    fn documented(text: &str) -> Vec<&str> {
+        let rows = text.lines().map(|line| line.trim_start_matches("//! "));
+        let rows = rows.skip_while(|line| !line.starts_with("| option ")).skip(2);
+        let first = rows.map_while(|row| row.strip_prefix("| ")).filter_map(|row| row.split(" | ").next());
+        let mut names: Vec<_> = first.flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`')).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn u193_every_option_is_documented_once() {
+        for text in [include_str!("lib.rs"), include_str!("../README.md")] {
+            assert_eq!(documented(text), OPTIONS);
+        }
     }
 
     #[test]
