@@ -33,9 +33,9 @@ pub use cachekit_core::testing;
 pub use cachekit_core::{
     Backend, BackendError, BackendFactory, BackendHealth, BackendUrl, Bytes, Cache, CacheBuilder, Cacheable, CallError,
     Capabilities, Change, ChangeReporter, Changes, Clock, Codec, CodecError, DecodeInto, Error, ErrorKind,
-    FactoryConstructor, Fetched, Health, LockScope, LockToken, Message, Reason, Registry, Retry, ServerAddress,
-    SetOptions, Source, Stored, Subscription, SystemClock, Tick, Ttl, TtlState, UrlOption, async_trait, breaker,
-    health, ticks,
+    FactoryConstructor, Fetched, Health, LockScope, LockToken, Message, MigratingFactory, Reason, Registry, Retry,
+    ServerAddress, SetOptions, Source, Stored, Subscription, SystemClock, Tick, Ttl, TtlState, UrlOption, async_trait,
+    breaker, health, ticks,
 };
 
 type Register = fn(&mut Registry) -> Result<(), BackendError>;

@@ -3,104 +3,20 @@
 //! key that had returned when the read began.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
+#[path = "support/workload.rs"]
+mod workload;
 
 use cachekit::testing::{Faults, ManualClock, MemoryBackend, Rates};
 use cachekit::{
-    Backend, BackendError, BackendFactory, BackendHealth, Bytes, Cache, CacheBuilder, Capabilities, Error, ErrorKind,
+    Backend, BackendError, BackendFactory, BackendHealth, Bytes, Cache, CacheBuilder, Capabilities, ErrorKind,
     SetOptions, async_trait,
 };
+use futures_util::future::FutureExt;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-
-const KEYS: usize = 5;
-const WRITES: u64 = 400;
-const READERS: usize = 3;
-
-type Value = (String, u64);
-
-/// What the cache stands in front of.
-#[derive(Default)]
-struct Origin {
-    /// The newest version there is.
-    newest: [AtomicU64; KEYS],
-    /// The version of the last write that had returned.
-    settled: [AtomicU64; KEYS],
-    served: AtomicU64,
-}
-
-fn name(key: usize) -> String {
-    format!("key {key}")
-}
-
-/// A small generator, so that a seed reproduces the choices (the scheduling it cannot).
-struct Choices(u64);
-
-impl Choices {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
-/// The only writer of its key.
-async fn write(cache: Cache, clock: ManualClock, origin: Arc<Origin>, key: usize, seed: u64) {
-    let mut choices = Choices(seed);
-    for version in 1..=WRITES {
-        origin.newest[key].store(version, SeqCst);
-        let call = async {
-            match choices.below(3) {
-                0 => drop(cache.delete(&name(key)).await),
-                _ => drop(cache.set(&name(key), (name(key), version)).await.unwrap()),
-            }
-        };
-        if version % 7 == 0 {
-            // A caller that goes away: nothing is known to have happened.
-            let _ = tokio::time::timeout(Duration::from_micros(200), call).await;
-            continue;
-        }
-        call.await;
-        origin.settled[key].store(version, SeqCst);
-        clock.advance(Duration::from_millis(choices.below(20)));
-        if choices.below(100) == 0 {
-            let _ = cache.clear().await;
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-async fn read(cache: Cache, origin: Arc<Origin>, seed: u64) {
-    let mut choices = Choices(seed);
-    while origin.settled.iter().any(|version| version.load(SeqCst) < WRITES - 1) {
-        let key = usize::try_from(choices.below(KEYS as u64)).unwrap();
-        let at_least = origin.settled[key].load(SeqCst);
-        let found: Result<Option<Value>, Error> = match choices.below(3) {
-            0 => cache.get(&name(key)).await,
-            _ => {
-                let origin = Arc::clone(&origin);
-                let function = || async move {
-                    tokio::task::yield_now().await;
-                    let value = (name(key), origin.newest[key].load(SeqCst));
-                    tokio::task::yield_now().await;
-                    Ok::<_, Infallible>(value)
-                };
-                Ok(Some(cache.get_or_compute(&name(key), function).await.unwrap()))
-            }
-        };
-        if let Some((of, version)) = found.unwrap() {
-            origin.served.fetch_add(1, SeqCst);
-            assert_eq!(of, name(key), "another key's value");
-            assert!(version >= at_least, "{of}: version {version} after {at_least} had settled");
-            assert!(version <= origin.newest[key].load(SeqCst), "{of}: version {version} was never written");
-        }
-        tokio::task::yield_now().await;
-    }
-}
+use workload::{Choices, Workload};
 
 async fn history(seed: u64, rates: Rates, set_up: impl FnOnce(CacheBuilder) -> CacheBuilder) {
     let clock = ManualClock::new();
@@ -114,20 +30,13 @@ async fn history(seed: u64, rates: Rates, set_up: impl FnOnce(CacheBuilder) -> C
         .l1_max_ttl(Duration::from_millis(30))
         .operation_timeout(Duration::from_millis(20));
     let cache = set_up(builder).build().unwrap();
-    let origin = Arc::new(Origin::default());
-    let mut tasks = Vec::new();
-    for key in 0..KEYS {
-        tasks.push(tokio::spawn(write(cache.clone(), clock.clone(), Arc::clone(&origin), key, seed + key as u64)));
-    }
-    for reader in 0..READERS {
-        tasks.push(tokio::spawn(read(cache.clone(), Arc::clone(&origin), seed + 1_000 + reader as u64)));
-    }
-    for task in tasks {
-        task.await.unwrap_or_else(|error| panic!("seed {seed}: {error} ({faults:?}, {:?})", cache.health()));
-    }
-    let health = cache.health();
-    assert_eq!(health.in_progress, 0);
-    assert!(origin.served.load(SeqCst) > 100 && health.requests.l2_hits > 10, "{health:?}");
+    let pass = move |millis| {
+        clock.advance(Duration::from_millis(millis));
+        std::future::ready(()).boxed()
+    };
+    let workload = Workload { writes: 400, callers_leave: true, pass: Arc::new(pass) };
+    workload.run(&cache, seed, &format!("{faults:?}")).await;
+    assert!(cache.health().requests.l2_hits > 10, "{:?}", cache.health());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
