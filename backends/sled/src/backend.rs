@@ -4,17 +4,22 @@ use crate::cancel::Cancel;
 use crate::databases::{Database, StoreInUse, wait_until_closed};
 use crate::error::closed;
 use crate::lock::MIN_TTL;
+use crate::opening::hung;
 use crate::{Execution, SledConfig};
 use cachekit_core::{
     Backend, BackendError, BackendHealth, Bytes, Capabilities, ErrorKind, LockScope, LockToken, SetOptions, TtlState,
     async_trait,
 };
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
 
 pub(crate) const NAME: &str = "sled";
 /// How long `close` waits for the directory to be free for others.
@@ -34,7 +39,7 @@ impl SledBackend {
         Self {
             jobs: database.jobs.clone(),
             database: Mutex::new(Some(database)),
-            max_value_bytes: config.max_value_bytes(),
+            max_value_bytes: config.largest_value(),
             execution: config.execution(),
         }
     }
@@ -59,6 +64,7 @@ impl SledBackend {
         // The permit goes with the job: a job whose caller left still counts.
         let permit = self.jobs.clone().acquire_owned().await.map_err(|_| closed("the sled backend was closed"))?;
         let store = self.database()?.store()?;
+        let given_up = store.given_up.subscribe();
         let _cancel_on_drop = cancel.on_drop();
         let work = move || {
             let result = job(&store, &cancel);
@@ -68,9 +74,12 @@ impl SledBackend {
         // Tokio panics when it cannot start the first of its threads.
         let running = catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(work)))
             .map_err(|_| BackendError::new(ErrorKind::Overloaded, "no thread for a blocking call"))?;
-        running.await.map_err(|error| match error.is_cancelled() {
-            true => BackendError::new(ErrorKind::Unavailable, "the Tokio runtime is shutting down"),
-            false => BackendError::new(ErrorKind::Internal, "a sled job panicked").maybe_applied(),
+        let ended = ended_or_given_up(running, given_up).await;
+        ended.ok_or_else(|| closed("sled hangs; open it anew").maybe_applied())?.map_err(|error| {
+            match error.is_cancelled() {
+                true => BackendError::new(ErrorKind::Unavailable, "the Tokio runtime is shutting down"),
+                false => BackendError::new(ErrorKind::Internal, "a sled job panicked").maybe_applied(),
+            }
         })?
     }
 
@@ -88,6 +97,31 @@ impl SledBackend {
             Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
         }
     }
+}
+
+/// What a job came to; `None` when sled never comes back from some job, maybe this one.
+async fn ended_or_given_up<T>(
+    running: JoinHandle<T>,
+    mut given_up: watch::Receiver<bool>,
+) -> Option<Result<T, JoinError>> {
+    let mut running = pin!(running);
+    let mut given_up = pin!(given_up.wait_for(|given_up| *given_up));
+    let mut may_be_given_up = true;
+    poll_fn(|context| {
+        if let Poll::Ready(ended) = running.as_mut().poll(context) {
+            return Poll::Ready(Some(ended));
+        }
+        match may_be_given_up.then(|| given_up.as_mut().poll(context)) {
+            Some(Poll::Ready(Ok(_))) => Poll::Ready(None),
+            // The store is gone, so the job is as good as done.
+            Some(Poll::Ready(Err(_))) => {
+                may_be_given_up = false;
+                Poll::Pending
+            }
+            Some(Poll::Pending) | None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 pub(crate) fn runtime() -> Result<Handle, BackendError> {
@@ -132,11 +166,19 @@ impl Backend for SledBackend {
 
     async fn health(&self) -> Result<BackendHealth, BackendError> {
         let started = Instant::now();
-        let path = self.database()?.path().display().to_string();
-        let size = self.run(|store, _| store.health()).await?;
-        Ok(BackendHealth::new(started.elapsed())
-            .with_detail("path", path)
-            .with_detail("size_on_disk", size.to_string()))
+        let database = self.database()?;
+        let details = self.run(|store, _| store.health()).await?;
+        let mut health = BackendHealth::new(started.elapsed());
+        for (name, value) in details {
+            health = health.with_detail(name, value);
+        }
+        if let Some(aside) = database.set_aside() {
+            health = health.with_detail("set_aside", aside.display().to_string());
+        }
+        if hung() > 0 {
+            health = health.with_detail("hung_threads", hung().to_string());
+        }
+        Ok(health)
     }
 
     async fn exists(&self, key: &str) -> Result<bool, BackendError> {

@@ -3,13 +3,17 @@
 
 use crate::SledConfig;
 use crate::error::closed;
+use crate::failure::Why;
 use crate::lifetime::Time;
 use crate::lock::Locks;
+use crate::opening::Hung;
+use crate::reopening::{Left, open_store};
 use crate::store::{Store, create_directory};
-use crate::sweep;
+use crate::upkeep;
 use cachekit_core::{BackendError, ErrorKind, Retry};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -18,13 +22,17 @@ use tokio::sync::Semaphore;
 
 /// How many jobs of one database run at once; a runtime has 512 threads for all blocking jobs together.
 const JOBS: usize = 32;
-/// Another process that just closed the database, or was killed, lets go of its lock a little later.
-const LOCK_ATTEMPTS: u32 = 5;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// How often an opener looks at least.
+const LOOK: Duration = Duration::from_millis(50);
 /// How long an opener waits for somebody in this process who opens or closes the same path.
 const OPEN_PATIENCE: Duration = Duration::from_secs(4);
+/// How long a database may take to close. Sled waits for ever for a thread of its own that panicked.
+const CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
-static DATABASES: Mutex<Databases> = Mutex::new(Databases { open: BTreeMap::new(), locks: BTreeMap::new() });
+static DATABASES: Mutex<Databases> =
+    Mutex::new(Databases { open: BTreeMap::new(), locks: BTreeMap::new(), set_aside: BTreeMap::new() });
+/// What tells an opening from an earlier one of the same path.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
 /// Notified when an entry of `open` changes.
 static CHANGED: Condvar = Condvar::new();
 
@@ -33,12 +41,23 @@ struct Databases {
     open: BTreeMap<PathBuf, State>,
     /// A few bytes for each path the process ever opened.
     locks: BTreeMap<PathBuf, Arc<Locks>>,
+    /// Where the last damaged directory of a path is now.
+    set_aside: BTreeMap<PathBuf, PathBuf>,
 }
 
 enum State {
+    /// Nobody holds it any more. When it takes too long, this is what it leaves.
+    Closing {
+        since: Instant,
+        left: Left,
+    },
+    Left(Left),
     Opening,
-    /// Or closing, when nobody holds it any more.
-    Open(Weak<Database>),
+    /// Nobody may hold it any more, and then it is about to close.
+    Open {
+        opening: u64,
+        database: Weak<Database>,
+    },
 }
 
 /// What the backends of one path share. The database closes when the last of them and the last running job let go.
@@ -49,30 +68,32 @@ pub(crate) struct Database {
     pub(crate) jobs: Arc<Semaphore>,
     pub(crate) locks: Arc<Locks>,
     pub(crate) time: Arc<dyn Time>,
-    /// Its end is the end of the sweeper.
-    _sweeper: Sender<()>,
+    /// Its end is the end of its threads.
+    _upkeep: [Sender<()>; 2],
 }
 
 impl Database {
     /// The one database of the path: opened now, or shared. Blocks.
     pub(crate) fn open(config: &SledConfig, time: Arc<dyn Time>) -> Result<Arc<Self>, BackendError> {
         let path = create_directory(config.path())?;
-        let reservation = match reserve(&path)? {
+        let mut reservation = match reserve(&path)? {
             Ok(database) => return Ok(database),
             Err(reservation) => reservation,
         };
-        let store = open_store(&path, config, &time)?;
-        let store = Arc::new(StoreInUse { store: Some(store), path: path.clone() });
+        let store = open_store(&path, &mut reservation.left, config, &time)?;
+        let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+        let store = Arc::new(StoreInUse { store: Some(store), path: path.clone(), opening, hung: Mutex::default() });
         let locks = databases().locks.entry(path.clone()).or_insert_with(|| Arc::new(Locks::new())).clone();
+        let jobs = Arc::new(Semaphore::new(JOBS));
         let database = Arc::new(Self {
             locks,
             path,
-            jobs: Arc::new(Semaphore::new(JOBS)),
             time,
-            _sweeper: sweep::start(&store, config.sweep_every()),
+            _upkeep: upkeep::start(&store, &jobs),
+            jobs,
             store: Mutex::new(Some(store)),
         });
-        reservation.fulfil(&database);
+        reservation.fulfil(&database, opening);
         Ok(database)
     }
 
@@ -80,7 +101,7 @@ impl Database {
     pub(crate) fn store(&self) -> Result<Arc<StoreInUse>, BackendError> {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(in_use) = store.as_ref() else { return Err(closed("sled failed before; open it anew")) };
-        match in_use.failure().cloned() {
+        match in_use.failure().map(|failed| failed.error.clone()) {
             None => Ok(in_use.clone()),
             Some(failure) => {
                 // Let go, so that whoever builds next can open the files anew, even if other backends never notice.
@@ -95,6 +116,11 @@ impl Database {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Where the last damaged directory of this path is, if this process set one aside.
+    pub(crate) fn set_aside(&self) -> Option<PathBuf> {
+        databases().set_aside.get(&self.path).cloned()
+    }
 }
 
 /// A store whose files stay registered until they are closed.
@@ -103,6 +129,9 @@ pub(crate) struct StoreInUse {
     /// `None` only while it is dropped.
     store: Option<Store>,
     path: PathBuf,
+    opening: u64,
+    /// While a thread never comes back from it.
+    hung: Mutex<Option<Hung>>,
 }
 
 impl std::ops::Deref for StoreInUse {
@@ -119,7 +148,8 @@ impl Drop for StoreInUse {
     /// panicked. So it has a thread of ours for it: not the runtime's workers, nor its blocking threads, for which the
     /// end of a runtime waits.
     fn drop(&mut self) {
-        let closing = Closing { store: self.store.take(), path: std::mem::take(&mut self.path) };
+        let Some(store) = self.store.take() else { return };
+        let closing = Closing::of(store, std::mem::take(&mut self.path), self.opening);
         // Without a thread to be had, the closure is dropped here, and the store with it.
         let _ = thread::Builder::new().name("cachekit-sled-close".to_owned()).spawn(move || drop(closing));
     }
@@ -128,27 +158,85 @@ impl Drop for StoreInUse {
 struct Closing {
     store: Option<Store>,
     path: PathBuf,
+    opening: u64,
+}
+
+impl Closing {
+    fn of(store: Store, path: PathBuf, opening: u64) -> Self {
+        let mut all = databases();
+        if all.is_open(&path, opening) {
+            let damage = store.failed.get().filter(|failed| failed.why == Why::Damage);
+            let damage = damage.map(|failed| failed.error.to_string());
+            if damage.is_some() {
+                // It may never close, and nothing of it is wanted any more.
+                let left = Left::by(&store, opening, damage);
+                all.leave(&path, Some(left));
+            } else {
+                let left = Left::by(&store, opening, Some("it does not close".to_owned()));
+                all.open.insert(path.clone(), State::Closing { since: Instant::now(), left });
+            }
+        }
+        Self { store: Some(store), path, opening }
+    }
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        let store = self.store.take();
+        let Some(store) = self.store.take() else { return };
+        // Removes the files of replaced values too.
+        let _ = store.flush();
+        let mut left = Left::by(&store, self.opening, None);
+        left.doubtful = store.doubtful_keys();
+        left.directory = None;
         // Sled panics when it cannot sync.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(store)));
-        unregister(&self.path);
+        let mut all = databases();
+        match all.open.get_mut(&self.path) {
+            Some(State::Closing { left: this, .. }) if this.opening == self.opening => {
+                all.leave(&self.path, Some(left).filter(|left| !left.doubtful.is_empty()));
+            }
+            Some(State::Left(left)) if left.opening == self.opening => left.directory = None,
+            _ => {}
+        }
+    }
+}
+
+/// Some call of this store never returns: whoever opens the path next does so beside it.
+pub(crate) fn abandon(store: &StoreInUse) {
+    *store.hung.lock().unwrap_or_else(PoisonError::into_inner) = Some(Hung::one_more());
+    let mut all = databases();
+    if all.is_open(&store.path, store.opening) {
+        all.leave(&store.path, Some(Left::by(store, store.opening, Some("it does not answer".to_owned()))));
+    }
+}
+
+impl Databases {
+    fn is_open(&self, path: &Path, opening: u64) -> bool {
+        matches!(self.open.get(path), Some(State::Open { opening: open, .. }) if *open == opening)
+    }
+
+    /// The path is free for the next opener.
+    fn leave(&mut self, path: &Path, left: Option<Left>) {
+        match left {
+            None => drop(self.open.remove(path)),
+            Some(left) => drop(self.open.insert(path.to_owned(), State::Left(left))),
+        }
+        CHANGED.notify_all();
     }
 }
 
 /// The right to open a path, until it is dropped.
 struct Reservation {
     path: PathBuf,
+    left: Option<Left>,
     fulfilled: bool,
 }
 
 impl Reservation {
-    fn fulfil(mut self, database: &Arc<Database>) {
+    fn fulfil(mut self, database: &Arc<Database>, opening: u64) {
         self.fulfilled = true;
-        databases().open.insert(self.path.clone(), State::Open(Arc::downgrade(database)));
+        let database = Arc::downgrade(database);
+        databases().open.insert(self.path.clone(), State::Open { opening, database });
         CHANGED.notify_all();
     }
 }
@@ -156,7 +244,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.fulfilled {
-            unregister(&self.path);
+            databases().leave(&self.path, self.left.take());
         }
     }
 }
@@ -166,13 +254,28 @@ fn reserve(path: &Path) -> Result<Result<Arc<Database>, Reservation>, BackendErr
     let deadline = Instant::now() + OPEN_PATIENCE;
     loop {
         let mut all = databases();
-        let found = match all.open.get(path) {
-            None => {
+        let found = match all.open.remove(path) {
+            Some(State::Opening) => {
                 all.open.insert(path.to_owned(), State::Opening);
-                return Ok(Err(Reservation { path: path.to_owned(), fulfilled: false }));
+                None
             }
-            Some(State::Opening) => None,
-            Some(State::Open(database)) => database.upgrade(),
+            Some(State::Open { opening, database }) => {
+                let found = database.upgrade();
+                all.open.insert(path.to_owned(), State::Open { opening, database });
+                found
+            }
+            Some(State::Closing { since, left }) if since.elapsed() < CLOSE_LIMIT => {
+                all.open.insert(path.to_owned(), State::Closing { since, left });
+                None
+            }
+            free => {
+                all.open.insert(path.to_owned(), State::Opening);
+                let left = match free {
+                    Some(State::Closing { left, .. } | State::Left(left)) => Some(left),
+                    _ => None,
+                };
+                return Ok(Err(Reservation { path: path.to_owned(), left, fulfilled: false }));
+            }
         };
         if let Some(database) = found {
             // Not under the mutex: a database that failed is let go of here, which needs it.
@@ -187,38 +290,28 @@ fn reserve(path: &Path) -> Result<Result<Arc<Database>, Reservation>, BackendErr
         if left.is_zero() {
             return Err(BackendError::new(
                 ErrorKind::Locked,
-                format!("this process is still closing the sled database `{}`", path.display()),
+                format!("this process is still opening or closing the sled database `{}`", path.display()),
             )
             .with_retry(Retry::Temporary));
         }
         // A notification between the two locks above is not missed for long.
-        drop(CHANGED.wait_timeout(all, left.min(LOCK_PAUSE)));
-    }
-}
-
-fn open_store(path: &Path, config: &SledConfig, time: &Arc<dyn Time>) -> Result<Store, BackendError> {
-    let mut attempt = 1;
-    loop {
-        match Store::open(path, config.cache_capacity(), config.flush_every(), time.clone()) {
-            Err(error) if error.kind() == ErrorKind::Locked && attempt < LOCK_ATTEMPTS => attempt += 1,
-            result => return result,
-        }
-        thread::sleep(LOCK_PAUSE);
+        drop(CHANGED.wait_timeout(all, left.min(LOOK)));
     }
 }
 
 /// Waits until the files of a path that nobody holds any more are closed, or for `patience`.
 pub(crate) fn wait_until_closed(path: &Path, patience: Duration) {
     let closing = |all: &mut Databases| match all.open.get(path) {
-        Some(State::Open(database)) => database.strong_count() == 0,
-        Some(State::Opening) | None => false,
+        Some(State::Open { database, .. }) => database.strong_count() == 0,
+        Some(State::Closing { .. }) => true,
+        Some(State::Left(_) | State::Opening) | None => false,
     };
     drop(CHANGED.wait_timeout_while(databases(), patience, closing));
 }
 
-fn unregister(path: &Path) {
-    databases().open.remove(path);
-    CHANGED.notify_all();
+/// Where the damaged directory of a path is now, for its health.
+pub(crate) fn was_set_aside(path: PathBuf, aside: PathBuf) {
+    databases().set_aside.insert(path, aside);
 }
 
 fn databases() -> MutexGuard<'static, Databases> {
@@ -253,6 +346,10 @@ mod tests {
         }
     }
 
+    fn rows(store: &Store) -> usize {
+        store.tables().current.tree().iter().count()
+    }
+
     #[test]
     fn the_sweeper_removes_what_is_over_until_it_has_caught_up() {
         let (_directory, config) = temporary();
@@ -264,9 +361,9 @@ mod tests {
         }
         store.set("stays", b"v", None, 10, &Default::default()).unwrap();
         thread::sleep(Duration::from_millis(50)); // Several ticks in which nothing is over.
-        assert_eq!(store.count_all_rows(), 5_001);
+        assert_eq!(rows(&store), 5_001);
         time.advance(Duration::from_secs(61));
-        eventually(|| store.count_all_rows() == 1);
+        eventually(|| rows(&store) == 1);
     }
 
     #[test]
@@ -298,12 +395,39 @@ mod tests {
     #[test]
     fn a_failed_attempt_leaves_the_path_free() {
         let (_directory, config) = temporary();
-        std::fs::create_dir_all(config.path().join("db")).unwrap(); // Sled wants a file there.
+        std::fs::create_dir_all(config.path().join("lock")).unwrap(); // A file should be there.
         for _ in 0..2 {
             assert!(Database::open(&config, Arc::new(ManualTimes::new())).is_err());
         }
-        std::fs::remove_dir(config.path().join("db")).unwrap();
+        std::fs::remove_dir(config.path().join("lock")).unwrap();
         Database::open(&config, Arc::new(ManualTimes::new())).unwrap();
+    }
+
+    /// What sled had in memory when it failed may be lost, and then the files have what was there before.
+    #[test]
+    fn what_may_have_been_lost_with_a_failed_database_does_not_turn_into_something_older() {
+        let (_directory, config) = temporary();
+        let config = config.with_flush_every(Duration::from_secs(3_600));
+        let open = || Database::open(&config, Arc::new(ManualTimes::new())).unwrap();
+        let first = open();
+        let store = first.store().unwrap();
+        let set = |key: &str, value: &[u8]| store.set(key, value, TTL, 10, &Default::default()).unwrap();
+        ["kept", "overwritten", "deleted", "touched"].iter().for_each(|key| set(key, b"old"));
+        store.flush().unwrap();
+        set("overwritten", b"new");
+        set("new", b"new");
+        store.delete("deleted", &Default::default()).unwrap();
+        store.touch("touched", None, &Default::default()).unwrap();
+        let broken = || Err::<(), _>(sled::Error::Io(std::io::ErrorKind::BrokenPipe.into()).into());
+        store.attempt(crate::error::Doing::Write, |_| broken()).unwrap_err();
+        assert!(first.store().is_err());
+        drop((store, first));
+        let second = open();
+        let store = second.store().unwrap();
+        assert_eq!(store.get("kept").unwrap().as_deref(), Some(&b"old"[..]));
+        for key in ["overwritten", "new", "deleted", "touched"] {
+            assert_eq!(store.get(key).unwrap(), None, "{key}");
+        }
     }
 
     #[tokio::test]
@@ -317,7 +441,7 @@ mod tests {
         assert_eq!(shared.store().unwrap().panic_inside().kind(), ErrorKind::Internal);
 
         let three = built(&config, &time).await;
-        assert!(three.get("k").await.unwrap().is_some());
+        assert!(three.get("k").await.unwrap().is_none(), "what sled panicked on was set aside");
         for old in [&one, &two] {
             assert_eq!(old.get("k").await.unwrap_err().kind(), ErrorKind::Closed);
             assert_eq!(old.get_many(&["a", "b"]).await.len(), 2);

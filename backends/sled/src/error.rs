@@ -10,6 +10,9 @@ use std::path::Path;
 pub(crate) enum Doing {
     Open,
     Read,
+    SetAside,
+    /// The file of a large value, which is nothing to sled.
+    StoreValue,
     Write,
 }
 
@@ -18,9 +21,23 @@ impl Doing {
         match self {
             Self::Open => "opening",
             Self::Read => "reading",
+            Self::SetAside => "setting aside",
+            Self::StoreValue => "storing a value in",
             Self::Write => "writing",
         }
     }
+}
+
+/// The error for a directory that another process has open.
+pub(crate) fn locked(path: &Path) -> BackendError {
+    // Temporary, since an instance that is being replaced ends by itself.
+    BackendError::new(ErrorKind::Locked, format!("another process has the sled database `{}` open", path.display()))
+        .with_retry(Retry::Temporary)
+}
+
+/// Whether the files cannot be opened for what is in them, so that opening them again would be for nothing.
+pub(crate) fn is_damage(error: &BackendError) -> bool {
+    matches!(error.kind(), ErrorKind::ConfigInvalid | ErrorKind::Decode | ErrorKind::Internal)
 }
 
 /// The error for one of sled. Every message names the path: a process may have several databases.
@@ -31,7 +48,7 @@ pub(crate) fn from_sled(error: sled::Error, path: &Path, doing: Doing) -> Backen
     };
     let kind = match &error {
         sled::Error::Corruption { .. } => ErrorKind::Decode,
-        // Another version of sled or another layout of its files: somebody has to choose another path.
+        // Another version of sled or another layout of its files.
         sled::Error::Unsupported(_) => ErrorKind::ConfigInvalid,
         _ => ErrorKind::Internal,
     };
@@ -40,18 +57,11 @@ pub(crate) fn from_sled(error: sled::Error, path: &Path, doing: Doing) -> Backen
 
 /// The error for one of the file system.
 pub(crate) fn from_io(error: io::Error, path: &Path, doing: Doing) -> BackendError {
-    let text = error.to_string();
-    if text.contains("could not acquire lock") {
-        // Temporary, since an instance that is being replaced ends by itself.
-        return BackendError::new(
-            ErrorKind::Locked,
-            format!("another process has the sled database `{}` open", path.display()),
-        )
-        .with_retry(Retry::Temporary);
-    }
     let kind = match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => ErrorKind::Decode,
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => ErrorKind::ConfigInvalid,
+        io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
+            ErrorKind::ConfigInvalid
+        }
         io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
         io::ErrorKind::QuotaExceeded | io::ErrorKind::StorageFull => ErrorKind::OutOfSpace,
         io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
@@ -91,13 +101,12 @@ mod tests {
     fn every_failure_has_its_kind_and_names_the_path() {
         let path = Path::new("/var/cache/app");
         let io = |kind| sled::Error::Io(io::Error::new(kind, "it says"));
-        let lock = io::Error::other("could not acquire lock on \"/var/cache/app/db\": Os { code: 11 }");
         for (error, kind) in [
-            (sled::Error::Io(lock), ErrorKind::Locked),
             (io(io::ErrorKind::StorageFull), ErrorKind::OutOfSpace),
             (io(io::ErrorKind::QuotaExceeded), ErrorKind::OutOfSpace),
             (io(io::ErrorKind::PermissionDenied), ErrorKind::PermissionDenied),
             (io(io::ErrorKind::ReadOnlyFilesystem), ErrorKind::ReadOnly),
+            (io(io::ErrorKind::IsADirectory), ErrorKind::ConfigInvalid),
             (io(io::ErrorKind::NotADirectory), ErrorKind::ConfigInvalid),
             (io(io::ErrorKind::InvalidData), ErrorKind::Decode),
             (io(io::ErrorKind::Other), ErrorKind::Unavailable),

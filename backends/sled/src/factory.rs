@@ -29,9 +29,8 @@ impl SledFactory {
         Self { config: config.with_absolute_path(), time: Arc::new(SystemTimes) }
     }
 
-    /// A factory for `sled:///absolute/path` or `sled://relative/path`, with options behind a `?`: `cache_capacity` and
-    /// `max_value_bytes` in bytes, `flush_every_ms`, `sweep_every_ms`, and `execution`, which is `spawn_blocking` or
-    /// `inline`. In the path, `%XX` stands for the byte with that hexadecimal number; nothing else is special but `?`.
+    /// A factory for `sled:///absolute/path` or `sled://relative/path`, with [options](crate#options) behind a `?`. In
+    /// the path, `%XX` stands for the byte with that hexadecimal number; nothing else is special but `?`.
     ///
     /// # Errors
     ///
@@ -57,16 +56,17 @@ impl BackendFactory for SledFactory {
         NAME
     }
 
-    /// Creates the directory if it is missing, and opens it or joins whoever in this process has it open.
+    /// Creates the directory if it is missing, and opens it or joins whoever in this process has it open. A damaged one is
+    /// set aside for a fresh one, unless [`SledConfig::strict`].
     ///
     /// # Errors
     ///
     /// [`ConfigInvalid`](ErrorKind::ConfigInvalid) without a Tokio runtime (unless [`Execution::Inline`]), for a setting
-    /// out of bounds, a path that is not a directory, and a database of another version of sled;
-    /// [`Decode`](ErrorKind::Decode) when the directory is damaged; [`Locked`](ErrorKind::Locked) when another process
+    /// out of bounds and a path that is not a directory; [`Decode`](ErrorKind::Decode), [`Timeout`](ErrorKind::Timeout) or
+    /// `ConfigInvalid` with `strict` when the directory is damaged; [`Locked`](ErrorKind::Locked) when another process
     /// has it open; [`OutOfSpace`](ErrorKind::OutOfSpace), [`PermissionDenied`](ErrorKind::PermissionDenied) and
     /// [`ReadOnly`](ErrorKind::ReadOnly) as the file system says; [`Unavailable`](ErrorKind::Unavailable) for its other
-    /// errors.
+    /// errors; [`Overloaded`](ErrorKind::Overloaded) when there is no thread, or sled hangs in too many already.
     async fn build(&self) -> Result<Arc<dyn Backend>, BackendError> {
         self.config.validate()?;
         if self.config.execution() == Execution::SpawnBlocking {

@@ -1,8 +1,8 @@
 //! The bytes of an entry's row.
 //!
 //! Big-endian: `version(1)=1 shape(1) written_ms(8) deadline_ms(8) checksum(8) body`. The shape says what the body is:
-//! 0 the value itself, 1 the manifest of its chunks, `write_id(16) count(4) length(8) checksum(8)`. A record's checksum
-//! covers the key too, so a row under a wrong key is found out; a manifest's covers the whole value.
+//! 0 the value itself, 2 what stands in a file of its own, `write_id(16) length(8) checksum(8)`. A record's checksum
+//! covers the key too, so a row under a wrong key is found out; a file's covers the whole value.
 
 use crate::lifetime::Lifetime;
 use crate::rows::WriteId;
@@ -10,23 +10,16 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 const VERSION: u8 = 1;
 const WHOLE: u8 = 0;
-const CHUNKED: u8 = 1;
+const FILED: u8 = 2;
 /// Where the checksum stands: behind what it covers of the header.
 const CHECKSUM_AT: usize = 18;
 pub(crate) const HEADER_BYTES: usize = CHECKSUM_AT + 8;
-const MANIFEST_BYTES: usize = 36;
+const FILED_BYTES: usize = 32;
 
-/// The chunks of one write.
+/// Which file holds a large value, and how to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunks {
+pub(crate) struct Filed {
     pub(crate) write: WriteId,
-    pub(crate) count: u32,
-}
-
-/// Where the chunks of a large value are, and how to know them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Manifest {
-    pub(crate) chunks: Chunks,
     pub(crate) length: u64,
     pub(crate) checksum: u64,
 }
@@ -34,7 +27,7 @@ pub(crate) struct Manifest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body<'a> {
     Whole(&'a [u8]),
-    Chunked(Manifest),
+    Filed(Filed),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,22 +38,18 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     pub(crate) fn encode(&self, key: &str) -> Vec<u8> {
-        let body_bytes = match self.body {
-            Body::Whole(value) => value.len(),
-            Body::Chunked(_) => MANIFEST_BYTES,
-        };
-        let mut row = Vec::with_capacity(HEADER_BYTES + body_bytes);
+        let mut row = Vec::with_capacity(HEADER_BYTES + self.body_bytes());
         row.push(VERSION);
-        row.push(if matches!(self.body, Body::Whole(_)) { WHOLE } else { CHUNKED });
+        row.push(if matches!(self.body, Body::Whole(_)) { WHOLE } else { FILED });
         row.extend(self.lifetime.written_ms.to_be_bytes());
         row.extend(self.lifetime.deadline_ms.to_be_bytes());
         row.extend([0; 8]);
         match self.body {
             Body::Whole(value) => row.extend(value),
-            Body::Chunked(manifest) => {
-                row.extend(manifest.chunks.encode());
-                row.extend(manifest.length.to_be_bytes());
-                row.extend(manifest.checksum.to_be_bytes());
+            Body::Filed(filed) => {
+                row.extend(filed.write.0);
+                row.extend(filed.length.to_be_bytes());
+                row.extend(filed.checksum.to_be_bytes());
             }
         }
         let checksum = checksum(key, &row[..CHECKSUM_AT], &row[HEADER_BYTES..]);
@@ -81,47 +70,40 @@ impl<'a> Record<'a> {
             Lifetime { written_ms: u64::from_be_bytes(*written_ms), deadline_ms: u64::from_be_bytes(deadline_ms) };
         let body = match covered[1] {
             WHOLE => Body::Whole(body),
-            CHUNKED => Body::Chunked(Manifest::decode(body)?),
+            FILED => Body::Filed(Filed::decode(body)?),
             _ => return None,
         };
         Some(Self { lifetime, body })
     }
 
-    /// The chunks of its value, if it is a large one.
-    pub(crate) fn chunks(&self) -> Option<Chunks> {
+    pub(crate) fn body_bytes(&self) -> usize {
         match self.body {
-            Body::Chunked(manifest) => Some(manifest.chunks),
+            Body::Whole(value) => value.len(),
+            Body::Filed(_) => FILED_BYTES,
+        }
+    }
+
+    /// The file of its value, if it is a large one.
+    pub(crate) fn filed(&self) -> Option<Filed> {
+        match self.body {
+            Body::Filed(filed) => Some(filed),
             Body::Whole(_) => None,
         }
     }
 }
 
-impl Chunks {
-    pub(crate) fn encode(&self) -> [u8; 20] {
-        let mut bytes = [0; 20];
-        bytes[..16].copy_from_slice(&self.write.0);
-        bytes[16..].copy_from_slice(&self.count.to_be_bytes());
-        bytes
-    }
-
-    pub(crate) fn decode(bytes: &[u8; 20]) -> Option<Self> {
-        let (write, count) = bytes.split_first_chunk()?;
-        Some(Self { write: WriteId(*write), count: u32::from_be_bytes(count.try_into().ok()?) })
-    }
-}
-
-impl Manifest {
+impl Filed {
     fn decode(body: &[u8]) -> Option<Self> {
-        let (chunks, rest) = body.split_first_chunk()?;
+        let (write, rest) = body.split_first_chunk()?;
         let (length, checksum) = rest.split_first_chunk()?;
         Some(Self {
-            chunks: Chunks::decode(chunks)?,
+            write: WriteId(*write),
             length: u64::from_be_bytes(*length),
             checksum: u64::from_be_bytes(checksum.try_into().ok()?),
         })
     }
 
-    /// Whether the chunks, put together, are the value that was written.
+    /// Whether this is the value that was written.
     pub(crate) fn vouches_for(&self, value: &[u8]) -> bool {
         value.len() as u64 == self.length && value_checksum(value) == self.checksum
     }
@@ -148,12 +130,11 @@ mod tests {
     const LIFETIME: Lifetime = Lifetime { written_ms: 1_760_000_000_000, deadline_ms: 1_760_000_060_000 };
 
     fn records() -> [Record<'static>; 3] {
-        let chunks = Chunks { write: WriteId([7; 16]), count: 18 };
-        let manifest = Manifest { chunks, length: 1 << 20, checksum: 0x1234_5678 };
+        let filed = Filed { write: WriteId([7; 16]), length: 1 << 20, checksum: 0x1234_5678 };
         [
             Record { lifetime: LIFETIME, body: Body::Whole(b"") },
             Record { lifetime: LIFETIME, body: Body::Whole(b"hello") },
-            Record { lifetime: LIFETIME, body: Body::Chunked(manifest) },
+            Record { lifetime: LIFETIME, body: Body::Filed(filed) },
         ]
     }
 

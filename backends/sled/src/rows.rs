@@ -1,19 +1,27 @@
-//! The names of the rows. One tree holds all kinds, apart by their first byte, so that no key of a user, whatever it
-//! holds, meets a chunk, the index or the journal.
+//! The names of the rows. One tree holds both kinds, apart by their first byte, so that no key of a user, whatever it
+//! holds, meets the index.
 
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 
-const CHUNK: u8 = b'c';
 const DUE: u8 = b'd';
 const ENTRY: u8 = b'e';
-/// What all rows of the journal begin with.
-pub(crate) const JOURNAL: [u8; 1] = [b'j'];
 
-/// Tells the chunks of one write from those of every other.
+/// Tells the file of one write from those of every other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteId(pub(crate) [u8; 16]);
 
-/// The row of an entry: its header, and its value or the manifest of its chunks.
+impl WriteId {
+    pub(crate) fn to_hex(self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+
+    pub(crate) fn from_hex(name: &str) -> Option<Self> {
+        let id = Self(u128::from_str_radix(name, 16).ok()?.to_be_bytes());
+        (id.to_hex() == name).then_some(id)
+    }
+}
+
+/// The row of an entry: its header, and its value or what its file has to hold.
 pub(crate) fn entry(key: &str) -> Vec<u8> {
     [&[ENTRY], key.as_bytes()].concat()
 }
@@ -23,19 +31,15 @@ pub(crate) fn key_of_entry(row: &[u8]) -> Option<&str> {
     std::str::from_utf8(row.strip_prefix(&[ENTRY])?).ok()
 }
 
-/// One part of a value that is too large for one row.
-pub(crate) fn chunk(write: WriteId, index: u32) -> Vec<u8> {
-    [&[CHUNK], &write.0[..], &index.to_be_bytes()].concat()
-}
-
-/// The row that names chunks which are being written or removed.
-pub(crate) fn journal(change: WriteId) -> Vec<u8> {
-    [&JOURNAL[..], &change.0].concat()
-}
-
 /// The row of the index that says when a key's entry ends.
 pub(crate) fn due(deadline_ms: u64, key: &str) -> Vec<u8> {
     [&[DUE], &deadline_ms.to_be_bytes()[..], key.as_bytes()].concat()
+}
+
+/// Every row of an entry behind this one; all of them without one.
+pub(crate) fn entries_behind(row: Option<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let start = row.map_or(Bound::Included(vec![ENTRY]), |row| Bound::Excluded(row.to_vec()));
+    (start, Bound::Excluded(vec![ENTRY + 1]))
 }
 
 /// Every row of the index up to and including this deadline, the earliest first.
@@ -71,8 +75,16 @@ mod tests {
             let row = entry(key);
             assert_eq!(key_of_entry(&row), Some(key));
             assert!(parse_due(&row).is_none());
-            assert!(!row.starts_with(b"c"));
         }
-        assert_eq!(key_of_entry(&chunk(WriteId([0; 16]), 0)), None);
+        assert_eq!(key_of_entry(&due(1, "k")), None);
+    }
+
+    #[test]
+    fn an_id_is_a_name_of_one_spelling() {
+        let id = WriteId(*b"0123456789abcde\xFF");
+        assert_eq!(WriteId::from_hex(&id.to_hex()), Some(id));
+        for other in ["", "0", "+0000000000000000000000000000001", "ABCDEF00000000000000000000000000", "g"] {
+            assert_eq!(WriteId::from_hex(other), None, "{other}");
+        }
     }
 }

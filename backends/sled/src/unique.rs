@@ -20,4 +20,9 @@ impl Unique {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         ((u128::from(self.run) << 64) | u128::from(count)).to_be_bytes()
     }
+
+    /// Whether this run gave the name out, or will.
+    pub(crate) fn is_of_this_run(&self, name: &[u8; 16]) -> bool {
+        name.starts_with(&self.run.to_be_bytes())
+    }
 }

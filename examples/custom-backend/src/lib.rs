@@ -1,4 +1,4 @@
-//! Entries in one file on the local disk, kept by [redb](https://docs.rs/redb).
+//! Entries in one file on the local disk, kept by redb.
 //!
 //! The README says what it promises; the chapter `docs/guide/custom-backend.md` of cachekit builds it step by step.
 //!

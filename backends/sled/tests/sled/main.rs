@@ -9,13 +9,16 @@
 
 mod contract;
 mod lifecycle;
+mod options;
 #[cfg(unix)]
 mod processes;
+#[cfg(unix)]
+mod set_aside;
 mod space;
 
 use cachekit_core::{Backend, BackendFactory, Bytes, SetOptions};
 use cachekit_sled::{SledConfig, SledFactory};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -35,6 +38,25 @@ async fn get(backend: &dyn Backend, key: &str) -> Option<Bytes> {
 
 fn ttl(duration: Duration) -> SetOptions {
     SetOptions::default().with_ttl(Some(duration))
+}
+
+/// Where the damaged directory of this path is now.
+fn set_aside(path: &Path) -> Vec<PathBuf> {
+    let prefix = format!("{}.corrupt-", path.file_name().unwrap().to_str().unwrap());
+    let siblings = std::fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap());
+    siblings
+        .filter(|entry| entry.file_name().to_str().unwrap().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// The directory of the one sled database in there.
+fn rows(path: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let mut all = entries.filter(|entry| entry.file_name().unwrap().to_str().unwrap().starts_with("rows-"));
+    let rows = all.next().unwrap();
+    assert!(all.next().is_none());
+    rows
 }
 
 /// Polls a future to its end with no Tokio runtime anywhere.

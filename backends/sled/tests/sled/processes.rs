@@ -1,6 +1,6 @@
 //! Two processes and one directory. The other process is this test binary again, running one test that only then runs.
 
-use crate::{get, open, set};
+use crate::{get, open, set, set_aside};
 use cachekit_core::{BackendFactory, ErrorKind};
 use cachekit_sled::{SledConfig, SledFactory};
 use std::io::{BufRead, BufReader, Write};
@@ -78,6 +78,7 @@ async fn a_killed_process_leaves_the_directory_free() {
         assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }
+    assert!(set_aside(&path).is_empty(), "what somebody else has open is not damaged");
     holder.kill().unwrap();
     holder.wait().unwrap();
     factory.build().await.unwrap();
