@@ -132,9 +132,15 @@ impl Memcached {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// SIGSTOP: it hangs, and its connections stay.
+    /// SIGSTOP: it hangs, and its connections stay. None of its threads answers any more when this returns.
     pub fn pause(&self) {
-        self.process().signal(Signal::STOP);
+        let process = self.process();
+        process.signal(Signal::STOP);
+        let end = Instant::now() + READY_WITHIN;
+        while runs(process.id()) {
+            assert!(Instant::now() < end, "memcached does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// SIGCONT.
@@ -188,6 +194,17 @@ impl Memcached {
     fn process(&self) -> MutexGuard<'_, Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a thread of a process is not stopped: a signal is on its way to each for a while. Where the system does not
+/// tell, none is.
+fn runs(id: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{id}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        // `123 (memcached) T ...`
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('T'))
+    })
 }
 
 fn exchange(mut stream: impl Read + Write, line: &str) -> std::io::Result<String> {

@@ -23,9 +23,10 @@ async fn max_connections() {
     let server = Memcached::start();
     let proxy = Proxy::start(server.address());
     proxy.set(Mode::Delay(Duration::from_millis(20)));
-    for most in [1, 3] {
-        let backend = build(&format!("memcache://{}?max_connections={most}", proxy.address())).await;
-        let tasks: Vec<_> = (0..4)
+    for most in [2, 12] {
+        let url = format!("memcache://{}?max_connections={most}&operation_timeout_ms=5000", proxy.address());
+        let backend = build(&url).await;
+        let tasks: Vec<_> = (0..16)
             .map(|number| {
                 let backend = backend.clone();
                 tokio::spawn(async move { set(&*backend, &number.to_string(), "v").await })

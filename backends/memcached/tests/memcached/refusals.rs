@@ -55,17 +55,21 @@ async fn a_server_that_has_its_most_connections() {
     let backend = build(&server.url()).await;
     set(&*backend, "k", "v").await.unwrap();
     let mut others = Vec::new();
+    let end = Instant::now() + Duration::from_secs(10);
     let error = loop {
+        assert!(Instant::now() < end, "{} others have connections", others.len());
         match try_build(&server.url()).await {
-            Ok(other) => {
-                set(&*other, "k", "v").await.unwrap();
-                others.push(other);
-            }
+            // The last connection may be that of the greeting, and not closed yet.
+            Ok(other) => match set(&*other, "k", "v").await {
+                Ok(()) => others.push(other),
+                Err(error) => {
+                    assert!(matches!(error.kind(), ErrorKind::Overloaded | ErrorKind::Unavailable), "{error}")
+                }
+            },
             // It may close the connection before what it says is read.
             Err(error) if error.kind() == ErrorKind::Overloaded => break error,
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
         }
-        assert!(others.len() < 20, "more than 20 connections");
     };
     assert!(error.is_temporary() && error.context().contains("most connections"), "{error}");
     // Who has a connection goes on.

@@ -50,6 +50,37 @@ async fn when_all_connections_freeze_they_are_replaced_after_three_timeouts() {
     }
 }
 
+/// Late timeouts concern connections that are gone already.
+#[tokio::test]
+async fn late_failures_do_no_harm_to_the_connections_that_came_after() {
+    let (_server, proxy, backend) = behind_a_proxy("operation_timeout_ms=1000").await;
+    let spawn = |count: usize| -> Vec<_> {
+        let task = |number: usize| {
+            let backend = backend.clone();
+            tokio::spawn(async move { set(&*backend, &number.to_string(), "v").await })
+        };
+        (0..count).map(task).collect()
+    };
+    proxy.set(Mode::Delay(Duration::from_millis(30)));
+    for task in spawn(6) {
+        task.await.unwrap().unwrap();
+    }
+    proxy.set(Mode::Freeze);
+    let early = spawn(3);
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let late = spawn(3);
+    for task in early {
+        assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+    }
+    bounded(set(&*backend, "k", "v")).await.unwrap();
+    let accepted = proxy.accepted();
+    for task in late {
+        assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+    }
+    bounded(set(&*backend, "k", "v")).await.unwrap();
+    assert_eq!(proxy.accepted(), accepted, "the same connection");
+}
+
 /// A cache whose own timeout is shorter than ours drops every call before we notice.
 #[tokio::test]
 async fn operations_that_are_dropped_late_count_as_timeouts_and_early_ones_do_not() {
@@ -59,7 +90,8 @@ async fn operations_that_are_dropped_late_count_as_timeouts_and_early_ones_do_no
         assert!(tokio::time::timeout(Duration::from_millis(20), get(&*backend, "k")).await.is_err());
     }
     for _ in 0..3 {
-        assert!(tokio::time::timeout(OPERATION, get(&*backend, "k")).await.is_err(), "it is tried");
+        let (_, took) = timed(tokio::time::timeout(OPERATION, get(&*backend, "k"))).await;
+        assert!(took >= OPERATION, "it is tried: {took:?}");
     }
     let (outcome, took) = timed(get(&*backend, "k")).await;
     assert!(outcome.is_err() && took < GRACE / 4, "it is left alone: {took:?}");
