@@ -38,14 +38,14 @@ mod timer;
 mod ttl;
 
 pub use async_trait::async_trait;
+#[cfg(feature = "cache")]
+pub use backend::MigratingFactory;
 pub use backend::{
     Backend, BackendFactory, BackendHealth, BackendUrl, Capabilities, Change, ChangeReporter, Changes,
     FactoryConstructor, LockScope, LockToken, Message, Registry, ServerAddress, SetOptions, Subscription, TtlState,
     UrlOption,
 };
 pub use bytes::Bytes;
-#[cfg(feature = "cache")]
-pub use backend::MigratingFactory;
 #[cfg(feature = "cache")]
 pub use cache::{Cache, CacheBuilder, Cacheable, CallError, Error, Fetched, Reason, Source, Stored};
 #[cfg(feature = "clock")]

@@ -16,18 +16,14 @@ thread_local! {
 
 /// A timer, or the error that says what the runtime lacks. A timer whose runtime has ended has run out.
 pub(crate) fn sleep(after: Duration) -> Result<impl Future<Output = ()>, BackendError> {
-    let runtime = Handle::try_current()
-        .map_err(|_| {
-            BackendError::new(ErrorKind::ConfigInvalid, "a backend needs a Tokio runtime, and there is none here")
-        })?
-        .id();
-    let timerless = || {
-        BackendError::new(
-            ErrorKind::ConfigInvalid,
-            "a backend needs a Tokio runtime with timers: call `enable_time` on the runtime's builder",
-        )
-    };
-    if TIMERLESS.get() == Some(runtime) {
+    let lacks = |what| BackendError::new(ErrorKind::ConfigInvalid, what);
+    // A task is always one of a runtime. Asked first: a handle is counted, and all threads would count at the same place.
+    if tokio::task::try_id().is_none() && Handle::try_current().is_err() {
+        return Err(lacks("a backend needs a Tokio runtime, and there is none here"));
+    }
+    let timerless =
+        || lacks("a backend needs a Tokio runtime with timers: call `enable_time` on the runtime's builder");
+    if TIMERLESS.get().is_some_and(|timerless| Some(timerless) == runtime()) {
         return Err(timerless());
     }
     // Tokio has no question for "do you have timers?"; it panics.
@@ -35,10 +31,14 @@ pub(crate) fn sleep(after: Duration) -> Result<impl Future<Output = ()>, Backend
         // It also panics when a timer is polled from elsewhere after its runtime has ended.
         Ok(sleep) => Ok(AssertUnwindSafe(sleep).catch_unwind().map(drop)),
         Err(_) => {
-            TIMERLESS.set(Some(runtime));
+            TIMERLESS.set(runtime());
             Err(timerless())
         }
     }
+}
+
+fn runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
 /// How a call of foreign code ended.
