@@ -70,6 +70,15 @@
 //! `subscribe` are those of Redis; each subscription has a connection of its own. For a dead one nobody is told before
 //! keepalive finds out, after half a minute.
 //!
+//! # Changes by others
+//!
+//! `track`, which `CacheBuilder::track_changes` uses, is `CLIENT TRACKING` in broadcasting mode: over RESP3 only, and not for
+//! a cluster. It runs on the connection that carries the operations, so that the server leaves out what this backend changed
+//! itself (but for large writes over a `bulk_connection`), and each new connection is told again. While somebody tracks, a
+//! connection that carries nothing is asked once a second whether it is alive: one that is dead is noticed within 4 s, a
+//! reset or a server that ends at once. The prefixes that one backend tracks may be the same, but none may be the
+//! beginning of another. The server needs `client|tracking` to be permitted.
+//!
 //! # Example
 //!
 //! ```no_run
