@@ -52,7 +52,7 @@ impl Cache {
     ) -> Result<Entry, Reason> {
         let shared = &*self.shared;
         let ttl = shared.jitter.apply(ttl);
-        shared.longest_ttl.fetch_max(ttl.millis(), Ordering::Relaxed);
+        shared.outlives(ttl.millis());
         if shared.l2.is_none() && shared.sealer.is_none() {
             // Only the length is of use.
             let payload = value.map_or(Ok(0), |value| shared.encoding.encoded_len(value));
@@ -195,7 +195,7 @@ impl Cache {
         let left = header.expires_at.saturating_sub(now);
         let lives = (header.expires_at != u64::MAX).then(|| Duration::from_millis(left));
         // Another process's entries may live longer than those of this one.
-        shared.longest_ttl.fetch_max(lives.map_or(u64::MAX, |_| left), Ordering::Relaxed);
+        shared.outlives(lives.map_or(u64::MAX, |_| left));
         Ok(Some(Opened { value, age, lives }))
     }
 }

@@ -189,6 +189,14 @@ impl Shared {
         self.l1.as_ref().map_or_else(Displaced::new, |l1| l1.remove(key))
     }
 
+    /// Something lives for so many milliseconds from now.
+    fn outlives(&self, millis: u64) {
+        // Read first: a write would pull the line to this core at every call.
+        if self.longest_ttl.load(Ordering::Relaxed) < millis {
+            self.longest_ttl.fetch_max(millis, Ordering::Relaxed);
+        }
+    }
+
     /// After this tick, nothing that this process wrote before is left in the L2.
     fn all_gone_at(&self) -> Tick {
         let longest = Duration::from_millis(self.longest_ttl.load(Ordering::Relaxed));

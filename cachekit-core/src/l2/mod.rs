@@ -12,7 +12,7 @@ use crate::{Backend, BackendError, BackendFactory, ErrorKind};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, WeakShared};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct L2 {
 /// Where the backend is, or will be.
 #[derive(Debug)]
 struct Slot {
-    state: Mutex<State>,
+    state: RwLock<State>,
 }
 
 enum State {
@@ -84,7 +84,7 @@ impl L2 {
         build_timeout: Duration,
         operation_timeout: Duration,
     ) -> Self {
-        let slot = Arc::new(Slot { state: Mutex::new(State::NotBuilt(None)) });
+        let slot = Arc::new(Slot { state: RwLock::new(State::NotBuilt(None)) });
         Self { factory, breaker, events, tracking, build_timeout, operation_timeout, slot }
     }
 
@@ -93,7 +93,7 @@ impl L2 {
     }
 
     pub(crate) fn status(&self) -> Status {
-        match &*self.slot.lock() {
+        match &*self.slot.read() {
             State::Building(attempt) if attempt.upgrade().is_some() => Status::Building,
             State::Building(_) | State::NotBuilt(None) => Status::NotBuilt,
             State::Closed(_) => Status::Closed,
@@ -135,6 +135,10 @@ impl L2 {
     }
 
     async fn backend(&self) -> Result<Built, Failure> {
+        // Every call passes here, so those that find a backend do not wait for each other.
+        if let State::Ready(built) = &*self.slot.read() {
+            return Ok(built.clone());
+        }
         let attempt = {
             let mut state = self.slot.lock();
             match &*state {
@@ -256,9 +260,13 @@ fn closed() -> BackendError {
 }
 
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, State> {
         // Nothing in here panics half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
