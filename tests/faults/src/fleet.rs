@@ -74,13 +74,16 @@ impl Answers {
         [&self.get, &self.set, &self.delete, &self.get_or_compute].map(|seen| Cell::in_its_time(seen, time))
     }
 
-    /// The same, where this operation's calls may get any of these.
+    /// The same, where the calls of these operations may get any of these.
     #[must_use]
-    pub fn cells_but(&self, op: Op, allowed: &[&str]) -> [Cell; 4] {
-        let mut at = OPS.iter();
-        [&self.get, &self.set, &self.delete, &self.get_or_compute].map(|seen| match at.next() {
-            Some(this) if *this == op => Cell::among(allowed, seen),
-            _ => Cell::of(seen),
+    pub fn cells_but(&self, exceptions: &[(Op, &[&str])]) -> [Cell; 4] {
+        let mut ops = OPS.iter();
+        [&self.get, &self.set, &self.delete, &self.get_or_compute].map(|seen| {
+            let op = ops.next();
+            match exceptions.iter().find(|(excepted, _)| Some(excepted) == op) {
+                Some((_, allowed)) => Cell::among(allowed, seen),
+                None => Cell::of(seen),
+            }
         })
     }
 
@@ -100,6 +103,8 @@ impl Answers {
 #[derive(Debug)]
 pub struct Fleet {
     pub(crate) services: [Service; 4],
+    /// One operation after the other.
+    pub(crate) in_turn: bool,
     pub(crate) tag: String,
     pub(crate) rounds: AtomicUsize,
 }
@@ -125,7 +130,7 @@ impl Fleet {
 
     /// So many calls of each operation, the operations side by side.
     pub async fn ask(&self, phase: &str, calls: usize) -> Answers {
-        let answers = join_all(self.services.iter().zip(OPS).map(|(service, op)| async move {
+        let asked = self.services.iter().zip(OPS).map(|(service, op)| async move {
             // What is asked for is asked of the backend.
             service.forget_l1();
             let mut seen = Vec::new();
@@ -134,9 +139,8 @@ impl Fleet {
             }
             note(format_args!("{phase}: {op:?}: {}", summary(&seen)));
             seen
-        }))
-        .await;
-        Answers::of(answers)
+        });
+        Answers::of(self.all(asked).await)
     }
 
     /// What the backend says about the keys of a phase, whose calls it acknowledged: [`Service::read_back`].
@@ -163,7 +167,8 @@ impl Fleet {
     pub async fn recovers(&self, recovery: Recovery) -> Recovery {
         let start = Instant::now();
         let round = self.rounds.fetch_add(1, Ordering::SeqCst);
-        let took = join_all(self.services.iter().zip(OPS).map(|(service, op)| async move {
+        let called = self.services.iter().zip(OPS).map(|(service, op)| async move {
+            let start = if self.in_turn { Instant::now() } else { start };
             let (mut attempt, mut well_since) = (0, None);
             loop {
                 let called = start.elapsed();
@@ -187,10 +192,21 @@ impl Fleet {
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-        }))
-        .await;
+        });
+        let took = self.all(called).await;
         note(format_args!("recovered after {took:?}"));
         recovery
+    }
+
+    async fn all<F: Future>(&self, futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+        if !self.in_turn {
+            return join_all(futures).await;
+        }
+        let mut outputs = Vec::new();
+        for future in futures {
+            outputs.push(future.await);
+        }
+        outputs
     }
 
     /// [`Service::sweep`] with all four.

@@ -26,6 +26,7 @@ pub struct Stage {
     breaker: BreakerConfig,
     build_bound: Duration,
     slow_builds: bool,
+    in_turn: bool,
     ledger: Arc<Ledger>,
     l1_bytes: Option<u64>,
     tag: String,
@@ -40,6 +41,7 @@ impl Stage {
             breaker: BreakerConfig::new(),
             build_bound,
             slow_builds: false,
+            in_turn: false,
             ledger: Arc::default(),
             l1_bytes: None,
             tag: String::new(),
@@ -61,11 +63,19 @@ impl Stage {
         self
     }
 
-    /// The same where building takes a while, which is for the machine to say: many connections, or encrypted ones.
+    /// The same where building takes a while, which is for the machine to say: there are many connections.
     #[must_use]
     pub fn with_slow_builds(mut self) -> Self {
         self.slow_builds = true;
         self
+    }
+
+    /// The same where connections are encrypted: code that is not optimized does four handshakes at once so slowly that
+    /// timeouts pass.
+    #[must_use]
+    pub fn with_encryption(mut self) -> Self {
+        self.in_turn = true;
+        self.with_slow_builds()
     }
 
     /// The same with an L1 of so many bytes.
@@ -106,7 +116,12 @@ impl Stage {
     /// Four new processes; nothing is built yet.
     #[must_use]
     pub fn fleet(&self) -> Fleet {
-        Fleet { services: std::array::from_fn(|_| self.service()), tag: self.tag.clone(), rounds: 0.into() }
+        Fleet {
+            services: std::array::from_fn(|_| self.service()),
+            in_turn: self.in_turn,
+            tag: self.tag.clone(),
+            rounds: 0.into(),
+        }
     }
 
     /// Four new processes, ready.

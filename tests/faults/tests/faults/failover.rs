@@ -226,7 +226,7 @@ async fn sentinel_fails_over() -> Vec<Row> {
     until("failover", || trio.master().port() != first && takes_writes(trio.master(), "")).await;
     let recovery = fleet.recovers(FOUND).await;
     let build = stage.build().await;
-    let cells = answers.cells_but(Op::Delete, &["error unavailable", "error unavailable, may be applied"]);
+    let cells = answers.cells_but(&[(Op::Delete, &["error unavailable", "error unavailable, may be applied"])]);
     let mut rows = vec![row(SENTINEL, "the master is killed", cells, build, recovery)];
     let answers = fleet.ask("after", 3).await;
     let build = stage.build().await;

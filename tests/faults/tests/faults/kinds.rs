@@ -27,8 +27,7 @@ pub(crate) struct Kind {
     pub(crate) start: fn() -> Arc<dyn Server>,
     /// What an attempt to build it may take.
     pub(crate) build_bound: Duration,
-    /// Whether the time it takes is for the machine to say.
-    pub(crate) slow_builds: bool,
+    pub(crate) encrypted: bool,
 }
 
 pub(crate) const REDIS: Kind = Kind {
@@ -36,7 +35,7 @@ pub(crate) const REDIS: Kind = Kind {
     name: "redis",
     start: || Arc::new(Redis { server: RedisServer::start(), certificates: None }),
     build_bound: CONNECT,
-    slow_builds: false,
+    encrypted: false,
 };
 
 pub(crate) const REDIS_TLS: Kind = Kind {
@@ -48,7 +47,7 @@ pub(crate) const REDIS_TLS: Kind = Kind {
         Arc::new(Redis { server, certificates: Some(certificates) })
     },
     build_bound: CONNECT,
-    slow_builds: true,
+    encrypted: true,
 };
 
 pub(crate) const MEMCACHED: Kind = Kind {
@@ -56,7 +55,7 @@ pub(crate) const MEMCACHED: Kind = Kind {
     name: "memcached",
     start: || Arc::new(Memcached::start()),
     build_bound: Duration::from_millis(500),
-    slow_builds: false,
+    encrypted: false,
 };
 
 /// The connect timeout of the Redis backend.
@@ -122,7 +121,7 @@ impl Kind {
     /// Caches on a server behind something that has this address.
     pub(crate) fn stage_at(&self, server: &dyn Server, address: &str) -> Stage {
         let stage = Stage::new(self.build_bound, by(&server.url(address)));
-        if self.slow_builds { stage.with_slow_builds() } else { stage }
+        if self.encrypted { stage.with_encryption() } else { stage }
     }
 
     pub(crate) fn row(&self, fault: &str, operations: [Cell; 4], build: Cell, recovery: impl ToString) -> Row {

@@ -86,7 +86,7 @@ async fn circuit_of_operations(kind: Kind) -> Vec<Row> {
     closes(&fleet).await;
     audit(&stage, &fleet).await;
     let delete = ["error unavailable", "error unavailable, may be applied", "error circuit_open"];
-    let cells = answers.cells_but(Op::Delete, &delete);
+    let cells = answers.cells_but(&[(Op::Delete, &delete)]);
     vec![kind.row("killed, with `count_operation_errors(true)`", cells, build, recovery)]
 }
 
@@ -115,7 +115,7 @@ async fn killed(kind: Kind) -> Vec<Row> {
     server.restart();
     let recovery = fleet.recovers(Recovery::Within(2)).await;
     // The first one may be on its way when the connection ends.
-    let cells = answers.cells_but(Op::Delete, &["error unavailable", "error unavailable, may be applied"]);
+    let cells = answers.cells_but(&[(Op::Delete, &["error unavailable", "error unavailable, may be applied"])]);
     let mut rows = vec![kind.row("killed", cells, build, recovery)];
     audit(&stage, &fleet).await;
 

@@ -75,5 +75,5 @@ pub(crate) fn document() -> Document {
             "One server, where nothing else is said. After three failures in a row it is left alone for a second, and calls fail at\n\
              once. It forgets everything when it restarts.\n",
         )
-        .section("sled", "Embedded: there is no server. What happens to damaged files is in the tests of `cachekit-sled`.\n")
+        .section("sled", "Embedded: there is no server. Other damage, and a full disk, are in the tests of `cachekit-sled`.\n")
 }

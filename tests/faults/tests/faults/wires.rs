@@ -111,7 +111,8 @@ async fn cut(kind: Kind) -> Vec<Row> {
     let recovery = fleet.recovers(Recovery::Within(2)).await;
     audit(&stage, &fleet).await;
     // What comes first, the half of the reply or the end of the connection, is not ours to say.
-    let cells = answers.cells_but(Op::Delete, &["error protocol, may be applied", "error unavailable, may be applied"]);
+    let cells =
+        answers.cells_but(&[(Op::Delete, &["error protocol, may be applied", "error unavailable, may be applied"])]);
     vec![kind.row("cut in the middle of each reply", cells, build, recovery)]
 }
 
@@ -134,7 +135,7 @@ async fn slow(kind: Kind) -> Vec<Row> {
     let server = (kind.start)();
     let proxy = Proxy::start(server.address());
     let stage = kind.stage_at(&*server, &proxy.address());
-    stage.seed(&["slow", "too slow"], 4).await;
+    stage.seed(&["slow", "too slow"], 6).await;
     let fleet = stage.built_fleet().await;
     proxy.set(Mode::Delay(Duration::from_millis(25)));
     let answers = during(&fleet, "slow", 2).await;
@@ -143,7 +144,7 @@ async fn slow(kind: Kind) -> Vec<Row> {
     let recovery = fleet.recovers(Recovery::NextCall).await;
     let mut rows = vec![kind.row("slow: 50 ms for each answer", answers.cells(), build, recovery)];
     proxy.set(Mode::Delay(Duration::from_millis(600)));
-    let answers = during(&fleet, "too slow", 4).await;
+    let answers = during(&fleet, "too slow", 6).await;
     let build = stage.build().await;
     proxy.set(Mode::Pass);
     let recovery = fleet.recovers(Recovery::Within(2)).await;
