@@ -5,6 +5,8 @@ mod support;
 
 use cachekit::testing::{Gate, MemoryBackend};
 use cachekit::{Cache, CacheBuilder, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use support::{Rig, Runs};
 
@@ -192,6 +194,42 @@ async fn a_backend_that_is_lost_takes_l1_along_until_it_is_built_again() {
     put(&first, "k", "new").await;
     heard().await;
     assert_eq!(got(&second, "k").await.as_deref(), Some("new"));
+}
+
+/// A value whose `Drop` asks the cache that held it.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Asks {
+    #[serde(skip)]
+    asked: Option<Arc<(Cache, AtomicUsize)>>,
+}
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        let Some(asked) = &self.asked else { return };
+        asked.1.fetch_add(1, SeqCst);
+        // A miss, which has the L2 asked.
+        let _ = futures_util::FutureExt::now_or_never(asked.0.exists("another"));
+    }
+}
+
+#[tokio::test]
+async fn l1_is_dropped_under_no_lock() {
+    for end in ["closed", "lost", "cut"] {
+        let (first, second) = two().await;
+        let asked = Arc::new((second.cache.clone(), AtomicUsize::new(0)));
+        let _ = second.cache.set("k", Asks { asked: Some(asked.clone()) }).await.unwrap();
+        let before = asked.1.load(SeqCst);
+        match end {
+            "closed" => second.cache.close(Duration::from_secs(1)).await.unwrap(),
+            "lost" => {
+                second.faults.fail_next(cachekit::testing::Op::Get, 1, ErrorKind::Closed);
+                assert_eq!(got(&second, "other").await, None);
+            }
+            _ => first.store.cut_tracking(),
+        }
+        heard().await;
+        assert!(asked.1.load(SeqCst) > before, "{end}: nothing was dropped");
+    }
 }
 
 #[tokio::test]

@@ -90,9 +90,10 @@ pub struct Cache {
 
 struct Shared {
     l1: Option<Arc<L1>>,
+    /// Before the L2, which would tell of the end of its reports when it is dropped.
+    tracking: Option<Arc<Tracking>>,
     l2: Option<L2>,
     activity: Arc<Activity>,
-    tracking: Option<Arc<Tracking>>,
     unsynced: Unsynced,
     events: Arc<Events>,
     breaker: Arc<CircuitBreaker>,

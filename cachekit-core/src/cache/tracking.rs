@@ -9,8 +9,8 @@ use crate::key::{Key, Scope};
 use crate::l1::L1;
 use crate::{Backend, BackendError, Change, Changes, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -29,7 +29,8 @@ pub(crate) struct Tracking {
 /// The task that hears of changes, while there is a backend to report them. They are lost when it ends.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    tracking: Arc<Tracking>,
+    /// Weak: what ends with its cache has nobody to tell.
+    tracking: Weak<Tracking>,
     task: AbortHandle,
 }
 
@@ -64,20 +65,9 @@ impl Tracking {
         let runtime = Handle::try_current()
             .map_err(|_| BackendError::new(ErrorKind::ConfigInvalid, "changes are tracked in a Tokio runtime"))?;
         self.resumed();
-        let tracking = Arc::clone(self);
-        let task = runtime.spawn(async move { tracking.listen(changes).await }).abort_handle();
-        Ok(Listening { tracking: Arc::clone(self), task })
-    }
-
-    async fn listen(&self, mut changes: Changes) {
-        loop {
-            match changes.next().await {
-                Ok(Change::Key(stored)) => self.changed(&stored),
-                Ok(Change::Lost) => self.lost(),
-                Ok(Change::Resumed) => self.resumed(),
-                Err(_) => return self.lost(),
-            }
-        }
+        let tracking = Arc::downgrade(self);
+        let task = runtime.spawn(listen(tracking.clone(), changes)).abort_handle();
+        Ok(Listening { tracking, task })
     }
 
     /// Somebody changed this key.
@@ -108,6 +98,19 @@ impl Tracking {
     }
 }
 
+async fn listen(tracking: Weak<Tracking>, mut changes: Changes) {
+    loop {
+        let change = changes.next().await;
+        let Some(tracking) = tracking.upgrade() else { return };
+        match change {
+            Ok(Change::Key(stored)) => tracking.changed(&stored),
+            Ok(Change::Lost) => tracking.lost(),
+            Ok(Change::Resumed) => tracking.resumed(),
+            Err(_) => return tracking.lost(),
+        }
+    }
+}
+
 /// Values are dropped in here, and a value whose `Drop` panics must not end the reports.
 fn survive(change: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(change));
@@ -116,6 +119,8 @@ fn survive(change: impl FnOnce()) {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.task.abort();
-        self.tracking.lost();
+        if let Some(tracking) = self.tracking.upgrade() {
+            tracking.lost();
+        }
     }
 }

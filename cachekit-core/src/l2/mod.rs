@@ -191,21 +191,25 @@ impl L2 {
     fn discard(&self, lost: &Arc<dyn Backend>, error: &BackendError) {
         let mut state = self.slot.lock();
         if matches!(&*state, State::Ready(current) if Arc::ptr_eq(&current.backend, lost)) {
-            *state = State::NotBuilt(Some(error.clone()));
+            let lost = std::mem::replace(&mut *state, State::NotBuilt(Some(error.clone())));
+            drop(state);
+            // Behind the lock, as in `close`.
+            drop(lost);
         }
     }
 
     /// Closes the backend if it is built, and builds none any more. After an error it can be tried again.
     pub(crate) async fn close(&self, deadline: Duration) -> Result<(), BackendError> {
-        let backend = {
+        // Behind the lock: with the last of a built one L1 is dropped, and with it the user's values.
+        let (backend, _built) = {
             let mut state = self.slot.lock();
-            let backend = match std::mem::replace(&mut *state, State::Closed(None)) {
-                State::Ready(built) => Some(built.backend),
-                State::Closed(backend) => backend,
-                State::Building(_) | State::NotBuilt(_) => None,
+            let (backend, built) = match std::mem::replace(&mut *state, State::Closed(None)) {
+                State::Ready(built) => (Some(Arc::clone(&built.backend)), Some(built)),
+                State::Closed(backend) => (backend, None),
+                State::Building(_) | State::NotBuilt(_) => (None, None),
             };
             *state = State::Closed(backend.clone());
-            backend
+            (backend, built)
         };
         let Some(backend) = backend else { return Ok(()) };
         match timer::bounded(deadline, backend.close()).await? {
