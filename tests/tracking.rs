@@ -3,7 +3,7 @@
 
 mod support;
 
-use cachekit::testing::{Gate, MemoryBackend};
+use cachekit::testing::{Fault, Gate, MemoryBackend, Op};
 use cachekit::{Cache, CacheBuilder, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -185,7 +185,7 @@ async fn a_fill_that_began_before_the_change_is_not_kept() {
 async fn a_backend_that_is_lost_takes_l1_along_until_it_is_built_again() {
     let (first, second) = two().await;
     put(&second, "k", "v").await;
-    second.faults.fail_next(cachekit::testing::Op::Get, 1, ErrorKind::Closed);
+    second.faults.fail_next(Op::Get, 1, ErrorKind::Closed);
     assert_eq!(got(&second, "another").await, None);
     assert_eq!(tracking(&second), (false, 0, 1));
     assert!(!second.in_l1("k").await);
@@ -222,7 +222,7 @@ async fn l1_is_dropped_under_no_lock() {
         match end {
             "closed" => second.cache.close(Duration::from_secs(1)).await.unwrap(),
             "lost" => {
-                second.faults.fail_next(cachekit::testing::Op::Get, 1, ErrorKind::Closed);
+                second.faults.fail_next(Op::Get, 1, ErrorKind::Closed);
                 assert_eq!(got(&second, "other").await, None);
             }
             _ => first.store.cut_tracking(),
@@ -304,4 +304,72 @@ async fn sealed_entries_under_hidden_names_are_followed_too() {
     heard().await;
     assert_eq!(got(&second, "k").await.as_deref(), Some("new"));
     assert_eq!(tracking(&second), (true, 2, 0));
+}
+
+#[test]
+fn when_the_runtime_of_the_listener_ends_the_reports_are_lost() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = runtime().block_on(async {
+        let (first, second) = two().await;
+        put(&second, "k", "old").await;
+        (first, second)
+    });
+    assert_eq!(tracking(&second), (false, 0, 1));
+    runtime().block_on(async {
+        assert!(!second.in_l1("k").await);
+        put(&first, "k", "new").await;
+        assert_eq!(got(&second, "k").await.as_deref(), Some("new"));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_was_given_up_and_ends_late_takes_no_reports_along() {
+    let (first, second) = two().await;
+    put(&second, "k", "v").await;
+    second.faults.next(Op::Get, 1, Fault::Delay(Duration::from_millis(400)));
+    let slow = tokio::spawn({
+        let cache = second.cache.clone();
+        async move { cache.get::<String>("slow").await }
+    });
+    heard().await;
+    second.faults.fail_next(Op::Get, 1, ErrorKind::Closed);
+    assert_eq!(got(&second, "other").await, None);
+    assert_eq!(tracking(&second), (false, 0, 1), "given up at once, while somebody still uses it");
+    assert_eq!(got(&second, "k").await.as_deref(), Some("v"), "it is built again");
+    slow.await.unwrap().unwrap();
+    assert_eq!(tracking(&second), (true, 0, 1));
+    put(&first, "k", "new").await;
+    heard().await;
+    assert_eq!(got(&second, "k").await.as_deref(), Some("new"));
+}
+
+/// A value whose `Drop` panics.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Panics {
+    armed: bool,
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        assert!(!self.armed, "a value that panics when it is dropped");
+    }
+}
+
+#[tokio::test]
+async fn many_values_whose_drop_panics_end_nothing() {
+    let (first, second) = two().await;
+    let armed = || std::mem::ManuallyDrop::new(Panics { armed: true });
+    for key in ["a", "b", "c"] {
+        // The one that the caller holds is not dropped by the cache.
+        let value = armed();
+        let held = std::panic::AssertUnwindSafe(second.cache.set(key, (*value).clone()));
+        let _ = futures_util::FutureExt::catch_unwind(held).await;
+        assert!(second.in_l1(key).await);
+    }
+    first.store.cut_tracking();
+    heard().await;
+    assert_eq!(second.cache.health().l1.unwrap().entries, 0);
+    first.store.resume_tracking();
+    heard().await;
+    assert_eq!(tracking(&second), (true, 0, 1), "the listener goes on");
 }

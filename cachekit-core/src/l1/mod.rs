@@ -1,9 +1,11 @@
 //! The in-process tier: bounded by bytes and by entries, typed, and exact about time.
 
+mod displaced;
 mod expiry;
 mod slot;
 mod sweeper;
 
+pub(crate) use displaced::Displaced;
 pub(crate) use slot::{Absent, Slot};
 
 use crate::ErrorKind;
@@ -69,9 +71,6 @@ impl Lifecycle<Key, Arc<Slot>> for DropOutside {
     }
 }
 
-/// Entries that a change of L1 took out. Dropping them is the caller's, once it holds no lock.
-pub(crate) type Displaced = Vec<(Key, Arc<Slot>)>;
-
 impl L1 {
     pub(crate) fn new(limits: Limits, clock: Arc<dyn Clock>) -> Result<Arc<Self>, Error> {
         let max_bytes = limits.max_bytes.min(MOST_BYTES);
@@ -126,7 +125,7 @@ impl L1 {
         let overwritten = self.engine.peek(&key);
         self.engine.insert_with_lifecycle(key.clone(), slot, &mut displaced);
         if last != Tick::MAX && overwritten.as_ref().is_none_or(|slot| slot.last != last) {
-            displaced.extend(self.expiry.add(last, key.clone(), |key| self.engine.peek(key)));
+            displaced.append(self.expiry.add(last, key.clone(), |key| self.engine.peek(key)));
         }
         self.expiry.reclaim_some(self.clock.now(), |key, last| displaced.extend(self.remove_expired(key, last)));
         displaced.extend(overwritten.map(|slot| (key, slot)));

@@ -47,8 +47,16 @@ enum State {
 struct Built {
     backend: Arc<dyn Backend>,
     max_value_bytes: usize,
-    /// Ends with the last of its clones.
-    _listening: Option<Arc<Listening>>,
+    listening: Option<Arc<Listening>>,
+}
+
+impl Built {
+    /// It is given up: what it reports is not to be relied on, though others may still be using it.
+    fn forget(self) {
+        if let Some(listening) = &self.listening {
+            listening.end();
+        }
+    }
 }
 
 /// One attempt to build the backend, as everyone who waited for it sees it.
@@ -193,15 +201,16 @@ impl L2 {
         if matches!(&*state, State::Ready(current) if Arc::ptr_eq(&current.backend, lost)) {
             let lost = std::mem::replace(&mut *state, State::NotBuilt(Some(error.clone())));
             drop(state);
-            // Behind the lock, as in `close`.
-            drop(lost);
+            // Behind the lock, since L1 is dropped, and with it the user's values.
+            if let State::Ready(built) = lost {
+                built.forget();
+            }
         }
     }
 
     /// Closes the backend if it is built, and builds none any more. After an error it can be tried again.
     pub(crate) async fn close(&self, deadline: Duration) -> Result<(), BackendError> {
-        // Behind the lock: with the last of a built one L1 is dropped, and with it the user's values.
-        let (backend, _built) = {
+        let (backend, built) = {
             let mut state = self.slot.lock();
             let (backend, built) = match std::mem::replace(&mut *state, State::Closed(None)) {
                 State::Ready(built) => (Some(Arc::clone(&built.backend)), Some(built)),
@@ -211,6 +220,9 @@ impl L2 {
             *state = State::Closed(backend.clone());
             (backend, built)
         };
+        if let Some(built) = built {
+            built.forget();
+        }
         let Some(backend) = backend else { return Ok(()) };
         match timer::bounded(deadline, backend.close()).await? {
             Ended::Returned(Ok(())) => {
@@ -242,7 +254,7 @@ async fn build(
             Some(tracking) => Some(Arc::new(tracking.begin(&*backend).await?)),
             None => None,
         };
-        Ok(Built { max_value_bytes, backend, _listening: listening })
+        Ok(Built { max_value_bytes, backend, listening })
     })
     .await?
     {
