@@ -15,28 +15,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "redis";
-/// What is larger would hold up the small operations behind it.
-const BULK_BYTES: usize = 256 << 10;
 const MOST_KEY_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct RedisBackend {
     /// Shared with nobody but a release of a lock under way.
     pub(crate) supervisor: Arc<Supervisor>,
-    /// For large values, where they have a connection of their own.
-    bulk: Option<Supervisor>,
     /// The server does not know UNLINK, or the user may not: DEL does the same, and blocks the server longer.
     only_del: AtomicBool,
 }
 
 impl RedisBackend {
-    pub(crate) fn new(supervisor: Supervisor, bulk: Option<Supervisor>) -> Self {
-        Self { supervisor: Arc::new(supervisor), bulk, only_del: AtomicBool::new(false) }
-    }
-
-    /// The connection that a value of so many bytes is sent over.
-    fn carrier(&self, bytes: usize) -> &Supervisor {
-        self.bulk.as_ref().filter(|_| bytes > BULK_BYTES).unwrap_or(&self.supervisor)
+    pub(crate) fn new(supervisor: Supervisor) -> Self {
+        Self { supervisor: Arc::new(supervisor), only_del: AtomicBool::new(false) }
     }
 
     async fn read<T>(&self, command: Cmd, read: impl Fn(redis::Value) -> Option<T>) -> Result<T, BackendError> {
@@ -144,7 +135,7 @@ impl Backend for RedisBackend {
     async fn set(&self, key: &str, value: Bytes, options: SetOptions) -> Result<(), BackendError> {
         self.check_value(&value)?;
         let command = set_command(key, &value, options)?;
-        self.carrier(value.len()).call(Doing::Write, &Request::Command(command), value.len(), reply::ok).await
+        self.supervisor.call(Doing::Write, &Request::Command(command), value.len(), reply::ok).await
     }
 
     async fn delete(&self, key: &str) -> Result<bool, BackendError> {
@@ -237,7 +228,6 @@ impl Backend for RedisBackend {
 
     async fn close(&self) -> Result<(), BackendError> {
         self.supervisor.close();
-        self.bulk.iter().for_each(Supervisor::close);
         Ok(())
     }
 }

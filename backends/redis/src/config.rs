@@ -71,7 +71,6 @@ pub struct RedisConfig {
     pub(crate) sentinel_credentials: Credentials,
     pub(crate) protocol: Protocol,
     pub(crate) tls: Tls,
-    pub(crate) bulk_connection: bool,
     pub(crate) client_info: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) database: u32,
@@ -112,7 +111,6 @@ impl RedisConfig {
             sentinel_credentials: Credentials::default(),
             protocol: Protocol::default(),
             tls: Tls::default(),
-            bulk_connection: false,
             client_info: true,
             connect_timeout: Duration::from_secs(1),
             database: 0,
@@ -123,13 +121,6 @@ impl RedisConfig {
             operation_timeout: Duration::from_millis(500),
             user_timeout: Some(Duration::from_secs(5)),
         }
-    }
-
-    /// Whether values of more than 256 KiB are written over a second connection (default false), so that no small operation
-    /// waits until a large value is sent. A write over it that timed out may be applied after a later one of the same key.
-    #[must_use]
-    pub fn bulk_connection(&self) -> bool {
-        self.bulk_connection
     }
 
     /// Whether a connection tells the server the name and version of its library (default true). Off for an access list that
@@ -213,13 +204,6 @@ impl RedisConfig {
     #[must_use]
     pub fn ca(&self) -> Option<&Path> {
         self.tls.ca.as_deref()
-    }
-
-    /// Sets [`bulk_connection`](Self::bulk_connection).
-    #[must_use]
-    pub fn with_bulk_connection(mut self, bulk_connection: bool) -> Self {
-        self.bulk_connection = bulk_connection;
-        self
     }
 
     /// Sets [`client_info`](Self::client_info).

@@ -104,6 +104,10 @@ fn from_io(error: &RedisError, text: &str, doing: Doing) -> BackendError {
     if text.contains("invalid peer certificate") || text.contains("InvalidCertificate") {
         return BackendError::new(ErrorKind::ConfigInvalid, said(text));
     }
+    // A cluster's driver wraps what the nodes said.
+    if doing == Doing::Dial && ["WRONGPASS", "NOAUTH"].iter().any(|code| text.contains(code)) {
+        return BackendError::new(ErrorKind::AuthenticationFailed, said(text));
+    }
     match doing {
         Doing::Dial if error.is_timeout() => BackendError::new(ErrorKind::Unavailable, "no connection in time"),
         Doing::Dial => BackendError::new(ErrorKind::Unavailable, said(text)),

@@ -55,12 +55,7 @@ impl BackendFactory for RedisFactory {
     /// wrong, and without a Tokio runtime.
     async fn build(&self) -> Result<Arc<dyn Backend>, BackendError> {
         self.config.validate()?;
-        let start = || Supervisor::start(self.config.clone());
-        if !self.config.bulk_connection {
-            return Ok(Arc::new(RedisBackend::new(start().await?, None)));
-        }
-        let (supervisor, bulk) = futures_util::future::try_join(start(), start()).await?;
-        Ok(Arc::new(RedisBackend::new(supervisor, Some(bulk))))
+        Ok(Arc::new(RedisBackend::new(Supervisor::start(self.config.clone()).await?)))
     }
 }
 

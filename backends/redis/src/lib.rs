@@ -16,7 +16,6 @@
 //!
 //! | option | default | effect |
 //! |---|---|---|
-//! | `bulk_connection` | `false` | `true`: values over 256 KiB are written over a second connection, so that nothing small waits for them |
 //! | `ca` | the system's | a file, in PEM, of the authorities that sign servers' certificates |
 //! | `client_cert`, `client_key` | none | files, in PEM, of the certificate this client shows, and its key |
 //! | `client_info` | `true` | `false`: does not tell the server the library's name, for an access list without `CLIENT SETINFO` |
@@ -34,7 +33,7 @@
 //!
 //! # What happens when the server does not do well
 //!
-//! One connection carries all operations (with `bulk_connection`, a second one large writes). It is dialed when the backend is built, once: a server that is down fails the
+//! One connection carries all operations. It is dialed when the backend is built, once: a server that is down fails the
 //! build. From then on the backend keeps it: when it ends, speaks nonsense, or leaves three operations in a row without an
 //! answer, it is dialed anew, after 50 ms, then twice as long each time, up to two seconds, at random around that.
 //! Meanwhile an operation waits for 50 ms at most, and fails with the cause of the last dial.
@@ -74,10 +73,11 @@
 //!
 //! `track`, which `CacheBuilder::track_changes` uses, is `CLIENT TRACKING` in broadcasting mode: over RESP3 only, and not for
 //! a cluster. It runs on the connection that carries the operations, so that the server leaves out what this backend changed
-//! itself (but for large writes over a `bulk_connection`), and each new connection is told again. While somebody tracks, a
-//! connection that carries nothing is asked once a second whether it is alive: one that is dead is noticed within 4 s, a
-//! reset or a server that ends at once. The prefixes that one backend tracks may be the same, but none may be the
-//! beginning of another. The server needs `client|tracking` to be permitted.
+//! itself, and each new connection is told again. Two caches that were given one and the same backend object do not hear of
+//! each other; those that have it built by a factory do. While somebody tracks, a connection that carries nothing is asked
+//! once a second whether it is alive: one that is dead is noticed within 4 s, a reset or a server that ends at once. The
+//! prefixes that one backend tracks may be the same, but none may be the beginning of another. The server needs to permit
+//! `client|tracking`.
 //!
 //! # Example
 //!

@@ -1,7 +1,7 @@
 //! A connection in service, and what its operations found out about it.
 
 use crate::link::Link;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,9 @@ pub(crate) struct Ready {
     pub(crate) generation: u64,
     pub(crate) since: Instant,
     timeouts: AtomicU32,
+    /// When the first of the operations was sent that were given up since the last answer, in milliseconds after `since`
+    /// and one; 0: none.
+    waiting: AtomicU64,
     trouble: Mutex<Trouble>,
 }
 
@@ -27,8 +30,8 @@ struct Trouble(Option<(Instant, Instant, u32)>);
 
 impl Ready {
     pub(crate) fn new(link: Arc<dyn Link>, generation: u64) -> Self {
-        let (timeouts, trouble) = (AtomicU32::new(0), Mutex::default());
-        Self { link, generation, since: Instant::now(), timeouts, trouble }
+        let (timeouts, waiting, trouble) = (AtomicU32::new(0), AtomicU64::new(0), Mutex::default());
+        Self { link, generation, since: Instant::now(), timeouts, waiting, trouble }
     }
 
     /// The server answered.
@@ -37,6 +40,20 @@ impl Ready {
         if self.timeouts.load(Ordering::Relaxed) != 0 {
             self.timeouts.store(0, Ordering::Relaxed);
         }
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            self.waiting.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// An operation that was sent then was given up. True when nothing was answered for this long, since the first of those.
+    pub(crate) fn is_left_waiting(&self, sent: Instant, long: Duration) -> bool {
+        let millis = |at: Instant| u64::try_from((at - self.since).as_millis()).unwrap_or(u64::MAX - 1) + 1;
+        let (sent, now) = (millis(sent), millis(Instant::now()));
+        let first = match self.waiting.compare_exchange(0, sent, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => sent,
+            Err(first) => first,
+        };
+        Duration::from_millis(now.saturating_sub(first)) >= long
     }
 
     /// It did not answer in time. True when that is one time too many.

@@ -203,6 +203,11 @@ impl Supervisor {
         }
     }
 
+    /// Gives up a connection that still works.
+    pub(crate) fn replace(&self, ready: &Ready, why: &BackendError) {
+        self.shared.invalidate(ready.generation, why);
+    }
+
     pub(crate) fn trackers(&self) -> &Trackers {
         &self.shared.trackers
     }
@@ -431,7 +436,11 @@ struct Flight<'a> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if !self.landed && self.since.elapsed() >= self.timeout / 2 {
+        if self.landed {
+            return;
+        }
+        // Or, of callers who give up sooner than that, several over the whole of that time.
+        if self.since.elapsed() >= self.timeout / 2 || self.ready.is_left_waiting(self.since, self.timeout) {
             self.supervisor.count_timeout(self.ready);
         }
     }

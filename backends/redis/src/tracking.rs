@@ -95,8 +95,16 @@ async fn begin(supervisor: &Supervisor, ready: &Ready, tracker: &Tracker) -> Res
         let mut command = cmd("CLIENT");
         command.arg("TRACKING").arg("ON").arg("BCAST").arg("NOLOOP").arg("PREFIX").arg(prefix);
         match supervisor.call_over(ready, Doing::Read, &Request::Command(command), reply::ok).await {
-            // Somebody else tracks the same one here.
-            Err(error) if error.context().contains("overlaps with an existing prefix") => {}
+            Err(error) if error.context().contains("overlaps with an existing prefix") => {
+                // Somebody else tracks the same one here.
+                if error.context().contains(&format!("existing prefix '{prefix}'")) {
+                    continue;
+                }
+                // One that nobody tracks any more is in the way, and only a new connection is without it.
+                let error = BackendError::new(ErrorKind::Unavailable, "the connection is replaced to report changes");
+                supervisor.replace(ready, &error);
+                return Err(error);
+            }
             outcome => outcome?,
         }
     }

@@ -395,11 +395,11 @@ mod tests {
     #[test]
     fn a_failed_attempt_leaves_the_path_free() {
         let (_directory, config) = temporary();
-        std::fs::create_dir_all(config.path().join("lock")).unwrap(); // A file should be there.
+        std::fs::create_dir_all(config.path().join("cachekit.lock")).unwrap(); // A file should be there.
         for _ in 0..2 {
             assert!(Database::open(&config, Arc::new(ManualTimes::new())).is_err());
         }
-        std::fs::remove_dir(config.path().join("lock")).unwrap();
+        std::fs::remove_dir(config.path().join("cachekit.lock")).unwrap();
         Database::open(&config, Arc::new(ManualTimes::new())).unwrap();
     }
 

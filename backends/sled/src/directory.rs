@@ -1,11 +1,11 @@
 //! What lies in the directory of a cache.
 //!
-//! - `lock`, which the one process holds that has the directory open;
+//! - `cachekit.lock`, which the one process holds that has the directory open, and which says whose the directory is;
 //! - `rows-<number>/`, a sled database, and for a while a second one that is to take its place ([`crate::rebuild`]);
 //! - `values/`, the large values.
 
 use crate::error::{Doing, from_io, locked};
-use crate::quarantine::set_aside;
+use crate::quarantine::{is_set_aside, set_aside};
 use cachekit_core::BackendError;
 use fs2::FileExt;
 use std::fs::{self, File};
@@ -16,6 +16,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// In a sled database that was built beside an older one: it is whole, and the other one is to go.
+/// What a directory without it holds is somebody else's.
+pub(crate) const LOCK: &str = "cachekit.lock";
 const COMPLETE: &str = "complete";
 const ROWS: &str = "rows-";
 /// Another process that just closed the directory, or was killed, lets go of its lock a little later.
@@ -46,7 +48,8 @@ impl Directory {
         let lock = (|| -> io::Result<Option<File>> {
             // Another process may set it aside between the one call and the next.
             fs::create_dir_all(path)?;
-            let file = File::options().create(true).truncate(false).write(true).open(path.join("lock"))?;
+            check_ours(path)?;
+            let file = File::options().create(true).truncate(false).write(true).open(path.join(LOCK))?;
             match file.try_lock_exclusive() {
                 Ok(()) => Ok(Some(file)),
                 Err(error) if error.kind() == fs2::lock_contended_error().kind() => Ok(None),
@@ -63,11 +66,6 @@ impl Directory {
 
     pub(crate) fn values(&self) -> PathBuf {
         self.path.join("values")
-    }
-
-    /// Whether it is a sled database of another layout than ours.
-    pub(crate) fn is_foreign(&self) -> bool {
-        self.path.join("db").exists()
     }
 
     /// The directory of the database to open; a new one when there is none. Others are left over from a process that was
@@ -109,6 +107,25 @@ impl Directory {
     }
 }
 
+/// A damaged cache may be set aside and its leftovers removed, so nothing but a cache may lie here.
+fn check_ours(path: &Path) -> io::Result<()> {
+    let is_ours = || path.join(LOCK).symlink_metadata().is_ok();
+    if is_ours() {
+        return Ok(());
+    }
+    let cache = path.file_name().unwrap_or_default();
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        // What a new file system comes with, and what was set aside within a directory that cannot be renamed. And another
+        // process may just have made it a cache.
+        if name != "lost+found" && !is_set_aside(&name, cache) && !is_ours() {
+            let what = format!("it is no cache, and not empty: it holds {name:?}");
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
+    }
+    Ok(())
+}
+
 fn number(rows: &Path) -> Option<u128> {
     rows.file_name()?.to_str()?.strip_prefix(ROWS)?.parse().ok()
 }
@@ -138,13 +155,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_somebody_elses_is_refused_and_left_alone() {
+        for name in ["db", "values", "rows-7", ".hidden", "lock"] {
+            let parent = tempfile::tempdir().unwrap();
+            fs::write(parent.path().join(name), b"precious").unwrap();
+            let error = Directory::lock(parent.path()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConfigInvalid);
+            assert!(error.context().contains(name), "{error}");
+            assert_eq!(names(parent.path()), [name]);
+        }
+        let parent = tempfile::tempdir().unwrap();
+        fs::create_dir(parent.path().join("lost+found")).unwrap();
+        let within = format!("{}.corrupt-1", parent.path().file_name().unwrap().to_str().unwrap());
+        fs::create_dir(parent.path().join(within)).unwrap();
+        Directory::lock(parent.path()).unwrap();
+    }
+
+    #[test]
     fn a_replaced_directory_is_locked_anew_and_empty() {
         let parent = tempfile::tempdir().unwrap();
         let directory = Directory::lock(&parent.path().join("cache")).unwrap();
         let zombie = directory.clone();
         fs::create_dir(directory.new_rows()).unwrap();
         let (fresh, aside) = directory.replace().unwrap();
-        assert_eq!(names(fresh.path()), ["lock"]);
+        assert_eq!(names(fresh.path()), [LOCK]);
         assert_eq!(names(&aside).len(), 2);
         assert_eq!(Directory::lock(zombie.path()).unwrap_err().kind(), ErrorKind::Locked);
     }
@@ -169,7 +203,7 @@ mod tests {
             }
             fs::create_dir(parent.path().join("rows-of-somebody-else")).unwrap();
             assert_eq!(directory.rows().unwrap(), parent.path().join(current), "{there:?}");
-            assert_eq!(names(parent.path()), ["lock", current, "rows-of-somebody-else"], "{there:?}");
+            assert_eq!(names(parent.path()), [LOCK, current, "rows-of-somebody-else"], "{there:?}");
             assert!(number(&directory.new_rows()) > Some(11));
         }
     }

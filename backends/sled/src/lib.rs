@@ -33,6 +33,9 @@
 //!
 //! # What it does about it
 //!
+//! **Somebody else's directory.** A cache's directory holds a file `cachekit.lock`. One that is not empty and does not is
+//! [`ConfigInvalid`](cachekit_core::ErrorKind::ConfigInvalid), and nothing in it is touched.
+//!
 //! **Damage.** A directory that cannot be opened for what is in it, within
 //! [`open_timeout`](SledConfig::open_timeout), is renamed to `<path>.corrupt-<unix seconds>`, and an empty one takes its
 //! place; so is one in which later sled finds damage, panics, returns a row that was not written so, or does not come

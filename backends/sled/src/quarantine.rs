@@ -1,5 +1,6 @@
 //! Setting a damaged directory aside, so that a fresh one can take its place and somebody can still look at the damage.
 
+use crate::directory::LOCK;
 use crate::error::{Doing, from_io};
 use cachekit_core::BackendError;
 use std::ffi::{OsStr, OsString};
@@ -55,19 +56,20 @@ fn unused(parent: &Path, name: &OsStr) -> PathBuf {
     }
 }
 
-/// Only what is surely ours: a directory with this name, the mark, and nothing but digits.
+/// Only what is surely ours: a directory with this name, the mark, and nothing but digits, that was a cache.
 fn remove_others(parent: &Path, name: &OsStr, kept: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if directory && is_set_aside(&entry.file_name(), name) && entry.path() != kept {
+        let was_a_cache = directory && entry.path().join(LOCK).symlink_metadata().is_ok();
+        if was_a_cache && is_set_aside(&entry.file_name(), name) && entry.path() != kept {
             // What cannot be removed is merely kept.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-fn is_set_aside(file_name: &OsStr, name: &OsStr) -> bool {
+pub(crate) fn is_set_aside(file_name: &OsStr, name: &OsStr) -> bool {
     let mut prefix = OsString::from(name);
     prefix.push(MARK);
     let digits = file_name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
@@ -89,14 +91,15 @@ mod tests {
     fn the_directory_is_renamed_and_only_older_ones_of_ours_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         for other in ["db.corrupt-1", "db.corrupt-22", "db.corrupt-", "db.corrupt-2x", "db2.corrupt-1", "db"] {
-            fs::create_dir_all(parent.path().join(other).join("below")).unwrap();
+            fs::create_dir_all(parent.path().join(other).join(LOCK)).unwrap();
         }
+        fs::create_dir(parent.path().join("db.corrupt-4")).unwrap();
         fs::write(parent.path().join("db.corrupt-3"), b"a file").unwrap();
         let aside = set_aside(&parent.path().join("db")).unwrap();
-        assert!(aside.join("below").is_dir());
+        assert!(aside.join(LOCK).is_dir());
         let aside = aside.file_name().unwrap().to_str().unwrap();
         assert_eq!(names(parent.path()), {
-            let mut expected = ["db.corrupt-", "db.corrupt-2x", "db.corrupt-3", "db2.corrupt-1", aside];
+            let mut expected = ["db.corrupt-", "db.corrupt-2x", "db.corrupt-3", "db.corrupt-4", "db2.corrupt-1", aside];
             expected.sort_unstable();
             expected
         });
@@ -108,8 +111,9 @@ mod tests {
         let path = parent.path().join("db");
         for round in ["first", "second"] {
             fs::create_dir_all(path.join(round)).unwrap();
+            fs::write(path.join(LOCK), b"").unwrap();
             let aside = set_aside(&path).unwrap();
-            assert_eq!(names(&aside), [round]);
+            assert_eq!(names(&aside), [LOCK, round]);
         }
         assert_eq!(names(parent.path()).len(), 1);
     }
@@ -119,8 +123,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for round in ["first", "second"] {
             fs::write(directory.path().join(round), b"x").unwrap();
+            fs::write(directory.path().join(LOCK), b"").unwrap();
             let aside = empty_into_itself(directory.path(), OsStr::new("db")).unwrap();
-            assert_eq!(names(&aside), [round]);
+            assert_eq!(names(&aside), [LOCK, round]);
             assert_eq!(names(directory.path()).len(), 1);
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn open_store(
     if left.as_ref().is_some_and(|left| !left.rows.exists()) {
         *left = None;
     }
-    let mut damage = left.as_ref().and_then(|left| left.damage.clone());
+    let damage = left.as_ref().and_then(|left| left.damage.clone());
     if let Some(why) = damage.as_ref().filter(|_| config.strict()) {
         let what = format!("the sled database `{}` is damaged: {why}", path.display());
         return Err(BackendError::new(ErrorKind::Decode, what));
@@ -53,9 +53,6 @@ pub(crate) fn open_store(
         Some(still_locked) => still_locked,
         None => Directory::lock(path)?,
     };
-    if damage.is_none() && directory.is_foreign() {
-        damage = Some(format!("the sled database `{}` has another layout", path.display()));
-    }
     if let Some(why) = damage {
         directory = replace(directory, config, BackendError::new(ErrorKind::Decode, why))?;
         *left = None;

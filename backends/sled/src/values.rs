@@ -83,22 +83,23 @@ impl Values {
         let _ = fs::remove_file(self.path(id));
     }
 
-    /// Goes through the files of earlier runs, each with its key, and removes those that are not `wanted`, and whatever
-    /// else lies there.
+    /// Goes through the files of earlier runs, each with its key, and removes those that are not `wanted`. What is not
+    /// named as ours are stays, and what a link leads to as well.
     pub(crate) fn remove_orphans<E>(&self, mut wanted: impl FnMut(&str, WriteId) -> Result<bool, E>) -> Result<(), E> {
-        for directory in entries(&self.directory) {
-            for path in entries(&directory) {
-                let id = path.file_name().and_then(|name| WriteId::from_hex(name.to_str()?));
-                if id.is_some_and(|id| self.ids.is_of_this_run(&id.0)) {
-                    continue;
-                }
-                let keep = match (id, read_key(&path)) {
-                    (Some(id), Some(key)) => wanted(&key, id)?,
-                    _ => false,
-                };
-                if !keep {
-                    let _ = fs::remove_file(path);
-                }
+        let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if !is_directory(&self.directory) {
+            return Ok(());
+        }
+        for path in entries(&self.directory).filter(|path| is_directory(path)).flat_map(|path| entries(&path)) {
+            let id = path.file_name().and_then(|name| WriteId::from_hex(name.to_str()?));
+            let Some(id) = id.filter(|id| !self.ids.is_of_this_run(&id.0) && path == self.path(*id)) else { continue };
+            if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+                continue;
+            }
+            // One without its key was not written whole.
+            let wanted = read_key(&path).map_or(Ok(false), |key| wanted(&key, id))?;
+            if !wanted {
+                let _ = fs::remove_file(path);
             }
         }
         Ok(())
@@ -140,7 +141,7 @@ fn read_key(path: &Path) -> Option<String> {
     String::from_utf8(key).ok()
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
@@ -194,10 +195,20 @@ mod tests {
         }
         let now = Values::new(directory.path().to_owned());
         let fresh = now.write("just being written", b"3").unwrap();
-        fs::write(now.path(fresh).with_file_name("junk"), b"").unwrap();
-        assert_eq!(count(&now), 5);
+        let half = before.path(WriteId([7; 16]));
+        fs::create_dir_all(half.parent().unwrap()).unwrap();
+        fs::write(half, b"\0").unwrap();
+        // Somebody else's, also behind a link.
+        let elsewhere = tempfile::tempdir().unwrap();
+        let orphan = before.write("orphan", b"4").unwrap();
+        let linked = elsewhere.path().join(orphan.to_hex());
+        fs::rename(now.path(orphan), &linked).unwrap();
+        std::os::unix::fs::symlink(&linked, now.path(orphan)).unwrap();
+        fs::write(now.path(fresh).with_file_name("precious"), b"").unwrap();
+        assert_eq!(count(&now), 7);
         now.remove_orphans(|key, id| Ok::<_, ()>(key == "wanted" && id == wanted)).unwrap();
-        assert_eq!(count(&now), 2);
+        assert_eq!(count(&now), 4);
+        assert!(linked.exists());
         assert!(now.read("wanted", wanted, 1).unwrap().is_some());
         assert!(now.read("just being written", fresh, 1).unwrap().is_some());
     }

@@ -37,9 +37,15 @@ impl BackendUrl {
     ///
     /// # Errors
     ///
-    /// [`ConfigInvalid`](ErrorKind::ConfigInvalid) for an option that does not exist, with the nearest that does, and for one
-    /// that is given twice. What cannot be the name of an option is not repeated, since half of a password may stand there.
+    /// [`ConfigInvalid`](ErrorKind::ConfigInvalid) for an option that does not exist, with the nearest that does, for one
+    /// that is given twice, and for an `@`. What cannot be the name of an option is not repeated, since half of a password may stand there.
     pub fn options(&self, backend: &str, known: &[&str]) -> Result<Vec<UrlOption<'_>>, BackendError> {
+        if self.query().contains('@') {
+            // A `?` inside a password makes the rest of it look like options.
+            return Err(invalid(
+                "a `?` or an `@` in a user name, a password or a value has to be written as `%XX`".to_owned(),
+            ));
+        }
         let mut options: Vec<UrlOption<'_>> = Vec::new();
         for option in self.query().split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -201,9 +207,17 @@ mod tests {
 
     #[test]
     fn half_of_a_password_is_not_repeated() {
-        for name in ["hunter2", "p@ss", &"x".repeat(33), "a b"] {
+        for name in ["hunter2", "p%ss", &"x".repeat(33), "a b"] {
             let error = read(name).unwrap_err().to_string();
             assert!(!error.contains(name) && error.contains("flush_every_ms, one, two"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_the_rest_of_a_password_is_not_read_as_options() {
+        for text in ["b://u:half?canary&x@h", "b://u:half?one=canary@h"] {
+            let error = BackendUrl::parse(text).unwrap().options("b", &KNOWN).unwrap_err();
+            assert!(error.context().contains("%XX") && !error.to_string().contains("canary"), "{error}");
         }
     }
 

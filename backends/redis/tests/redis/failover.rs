@@ -92,6 +92,17 @@ async fn a_cluster_that_is_down_at_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_refuses_the_credentials() {
+    let server = RedisServer::builder().cluster_node().password("right").start();
+    let address = server.address();
+    for url in [format!("redis+cluster://:canary@{address}"), format!("redis+cluster://{address}")] {
+        let error = try_build(&url).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AuthenticationFailed, "{error}");
+        assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_master_behind_sentinels_dies_and_is_replaced() {
     let trio = SentinelTrio::start();
     let backend = build(&trio.url()).await;

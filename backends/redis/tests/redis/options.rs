@@ -6,24 +6,6 @@ use cachekit_core::{ErrorKind, Registry};
 use cachekit_servers::{Mode, Proxy, RedisServer};
 
 #[tokio::test]
-async fn bulk_connection() {
-    for (option, connections) in [("false", 1), ("true", 2)] {
-        let server = RedisServer::start();
-        let backend = build(&format!("{}?bulk_connection={option}", server.url())).await;
-        let small = "v".repeat(256 << 10);
-        set(&*backend, "large", &format!("{small}+")).await.unwrap();
-        set(&*backend, "small", &small).await.unwrap();
-        assert_eq!(get(&*backend, "large").await.unwrap().map(|value| value.len()), Some(small.len() + 1));
-        let clients = server.cli(&["CLIENT", "LIST"]);
-        let ours: Vec<&str> =
-            clients.lines().filter(|line| line.contains(" cmd=") && !line.contains("client|list")).collect();
-        // The last command of each: one has read, the other one has only written.
-        let last = |command: &str| ours.iter().filter(|line| line.contains(&format!(" cmd={command} "))).count();
-        assert_eq!((ours.len(), last("get"), last("set")), (connections, 1, connections - 1), "{clients}");
-    }
-}
-
-#[tokio::test]
 async fn client_info() {
     for (option, refused) in [("true", true), ("false", false)] {
         // This server does not know the command, and counts its errors.

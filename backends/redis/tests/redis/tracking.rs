@@ -153,6 +153,24 @@ async fn several_may_track_and_prefixes_do_not_overlap() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_longer_prefix_that_nobody_tracks_any_more_is_in_nobodys_way() {
+    let server = RedisServer::start();
+    let (one, two) = two(&server).await;
+    drop(one.track(&["ab"]).await.unwrap());
+    let start = Instant::now();
+    let mut changes = loop {
+        match one.track(&["a"]).await {
+            Ok(changes) => break changes,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+        assert!(start.elapsed() < Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    set(&*two, "a1", "v").await.unwrap();
+    until_key(&mut changes, "a1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_report_says_so() {
     let server = RedisServer::start();
     let old = build(&format!("{}?protocol=2", server.url())).await;

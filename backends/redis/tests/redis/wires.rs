@@ -39,6 +39,18 @@ async fn operations_that_are_dropped_late_count_as_timeouts() {
     recovers(&*backend, RECOVERY).await;
 }
 
+/// However soon its callers give up, a connection that answers nothing at all is found out.
+#[tokio::test]
+async fn operations_that_are_dropped_early_count_once_nothing_was_answered_for_long() {
+    let (_server, proxy, backend) = behind_a_proxy("").await;
+    proxy.set(Mode::Freeze);
+    let start = Instant::now();
+    while tokio::time::timeout(Duration::from_millis(100), set(&*backend, "k", "v")).await.is_err() {
+        assert!(start.elapsed() < RECOVERY + GRACE, "the frozen connection is not replaced");
+    }
+    recovers(&*backend, RECOVERY).await;
+}
+
 #[tokio::test]
 async fn operations_that_are_dropped_early_replace_nothing() {
     let (_server, proxy, backend) = behind_a_proxy("").await;

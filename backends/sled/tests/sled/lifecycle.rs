@@ -19,7 +19,7 @@ fn constructing_a_factory_touches_no_file() {
     assert!(error.to_string().contains("`cache_capacity`"), "{error}");
     assert!(!directory.path().join("a").exists());
     tokio::runtime::Runtime::new().unwrap().block_on(async { factory.build().await.unwrap().close().await.unwrap() });
-    assert!(path.join("lock").exists());
+    assert!(path.join("cachekit.lock").exists());
 }
 
 #[tokio::test]

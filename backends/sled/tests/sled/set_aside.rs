@@ -62,17 +62,28 @@ async fn detail(backend: &dyn Backend, name: &str) -> Option<String> {
     details.into_iter().find(|(found, _)| found == name).map(|(_, value)| value)
 }
 
+/// A path that was mistyped costs nobody anything.
 #[tokio::test]
-async fn junk_is_set_aside_and_an_empty_cache_opens() {
+async fn a_directory_of_somebody_elses_is_refused_and_left_alone() {
+    let place = place();
+    fs::create_dir_all(place.path.join("values/prod")).unwrap();
+    let precious = place.path.join("values/prod/secrets.yaml");
+    fs::write(&precious, b"precious").unwrap();
+    for strict in [false, true] {
+        let factory = SledFactory::new(SledConfig::new(&place.path).with_strict(strict));
+        let error = factory.build().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConfigInvalid);
+        assert!(error.context().contains("no cache, and not empty"), "{error}");
+    }
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    assert!(set_aside(&place.path).is_empty());
+}
+
+#[tokio::test]
+async fn u080_junk_is_set_aside_and_an_empty_cache_opens() {
     let junk = |path: &Path| fs::write(path, [0xA5; 10_000]).unwrap();
     for spoil in [
-        // A sled database, or what was one, that is not laid out as ours.
-        Box::new(|path: &Path| {
-            fs::remove_dir_all(path).unwrap();
-            fs::create_dir(path).unwrap();
-            junk(&path.join("db"));
-        }) as Box<dyn Fn(&Path)>,
-        Box::new(|path: &Path| files(path).iter().for_each(|file| junk(file))),
+        Box::new(|path: &Path| files(path).iter().for_each(|file| junk(file))) as Box<dyn Fn(&Path)>,
         Box::new(|path: &Path| junk(&rows(path).join("conf"))),
         Box::new(|path: &Path| {
             fs::remove_file(rows(path).join("db")).unwrap();
@@ -206,5 +217,5 @@ async fn a_relative_symlink_is_followed_and_what_it_names_is_set_aside() {
     backend.set("k", Bytes::from_static(b"v"), ttl(Duration::from_secs(60))).await.unwrap();
     backend.set("k", Bytes::from_static(b"v"), SetOptions::default()).await.unwrap();
     assert_eq!(set_aside(&place.path).len(), 1);
-    assert!(link.is_symlink() && place.path.join("lock").exists());
+    assert!(link.is_symlink() && place.path.join("cachekit.lock").exists());
 }
