@@ -6,12 +6,15 @@ use crate::timing::Written;
 use crate::{Failure, Target};
 use bytes::Bytes;
 use cachekit_core::{Backend, BackendError, Capabilities, ErrorKind, SetOptions};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// After this long a call is said to hang.
 const LONGEST_CALL: Duration = Duration::from_secs(15);
+/// How many calls are made at once where a check needs many entries; what many at once do is another check's business.
+const FEW: usize = 4;
 
 pub(crate) struct Subject {
     backend: Arc<dyn Backend>,
@@ -57,10 +60,21 @@ impl Subject {
 
     pub(crate) async fn remove_all_keys(&self) {
         let keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
-        for key in keys {
-            // One that the backend refused was never there; one that was closed keeps what it has.
-            let _ = self.backend.delete(&key).await;
-        }
+        // One that the backend refused was never there; one that was closed keeps what it has.
+        let removals = keys.iter().map(async |key| {
+            let _ = self.backend.delete(key).await;
+            Ok(())
+        });
+        let _ = a_few_at_once(removals.collect()).await;
+    }
+
+    /// That many keys of this check's own, each of which holds its [`small_value`].
+    pub(crate) async fn many(&self, count: usize, name: &str) -> Result<Vec<String>, Failure> {
+        let keys: Vec<String> = (0..count).map(|number| self.key(&format!("{name}{number}"))).collect();
+        let sets =
+            keys.iter().enumerate().map(async |(number, key)| self.set(key, small_value(number)).await.map(|_| ()));
+        a_few_at_once(sets.collect()).await?;
+        Ok(keys)
     }
 
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Bytes>, Failure> {
@@ -123,6 +137,16 @@ impl Subject {
             }
         }
     }
+}
+
+/// What the entry of this number in a large batch holds.
+pub(crate) fn small_value(number: usize) -> Bytes {
+    format!("value {number}").into()
+}
+
+/// Waits for many calls, a few at once, and gives the first failure.
+pub(crate) async fn a_few_at_once(calls: Vec<impl Future<Output = Outcome>>) -> Outcome {
+    stream::iter(calls).buffer_unordered(FEW).try_collect().await
 }
 
 /// Waits for a call, and turns its error or its silence into a failure.

@@ -23,7 +23,7 @@ fn constructing_a_factory_touches_no_file() {
 }
 
 #[tokio::test]
-async fn what_was_set_is_there_after_a_drop_and_after_a_close() {
+async fn u082_what_was_set_is_there_after_a_drop_and_after_a_close() {
     let directory = tempfile::tempdir().unwrap();
     for round in 0..6_u8 {
         let backend = open(directory.path()).await;

@@ -49,7 +49,7 @@ async fn child_that_holds() {
 }
 
 #[tokio::test]
-async fn a_second_process_is_told_which_directory_is_taken() {
+async fn u085_a_second_process_is_told_which_directory_is_taken() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap();
     let backend = open(&path).await;

@@ -31,7 +31,7 @@ async fn overwriting_large_values_does_not_fill_the_disk() {
 }
 
 #[tokio::test]
-async fn one_key_overwritten_a_hundred_times_takes_little_meanwhile_and_after() {
+async fn u083_one_key_overwritten_a_hundred_times_takes_little_meanwhile_and_after() {
     let directory = tempfile::tempdir().unwrap();
     let backend = open(directory.path()).await;
     for round in 0..100_u8 {

@@ -1,6 +1,8 @@
 //! Two stores as one.
 
+use super::copies::Copies;
 use super::old::Old;
+use crate::timer::{self, Ended};
 use crate::{
     Backend, BackendError, BackendHealth, Capabilities, Changes, ErrorKind, LockToken, SetOptions, Subscription,
     TtlState, async_trait,
@@ -8,6 +10,7 @@ use crate::{
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const NAME: &str = "migrating";
 /// What a `delete` or `clear` waits for: whoever calls it has a time limit of its own.
@@ -17,21 +20,43 @@ const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(60);
 pub(super) struct MigratingBackend {
     new: Arc<dyn Backend>,
     old: Arc<Old>,
+    copies: Arc<Copies>,
     of_old: Capabilities,
     capabilities: Capabilities,
     patience: Duration,
 }
 
 impl MigratingBackend {
-    pub(super) fn new(new: Arc<dyn Backend>, old: Arc<Old>, of_old: Capabilities, patience: Duration) -> Self {
+    pub(super) fn new(
+        new: Arc<dyn Backend>,
+        old: Arc<Old>,
+        copies: Arc<Copies>,
+        of_old: Capabilities,
+        patience: Duration,
+    ) -> Self {
         let of_new = new.capabilities();
         let capabilities = of_new
             // A loop, so that each key is kept apart from those who write it.
             .with_batch(false)
             .with_clear(of_new.clear() && of_old.clear())
+            // A delete of what only the old store has changes nothing in the new one, so nobody would be told.
+            .with_track(false)
             .with_ttl(of_new.ttl() && of_old.ttl())
             .with_ttl_slack(of_new.ttl_slack().saturating_add(of_old.ttl_slack()));
-        Self { new, old, of_old, capabilities, patience }
+        Self { new, old, copies, of_old, capabilities, patience }
+    }
+
+    /// What the new store holds, unless it is a copy that a write has overtaken.
+    async fn found_in_new(&self, key: &str) -> Result<Option<Bytes>, BackendError> {
+        let Some(value) = self.new.get(key).await? else { return Ok(None) };
+        if !self.copies.is_overtaken(key, &value) {
+            return Ok(Some(value));
+        }
+        // May take a newer value along that is written in this moment: a miss, and nothing older.
+        if self.new.delete(key).await.is_ok() {
+            self.copies.removed(key);
+        }
+        Ok(None)
     }
 
     /// A value that only the old store has, and how long it lives there, if it can tell.
@@ -86,12 +111,15 @@ impl Backend for MigratingBackend {
     async fn get(&self, key: &str) -> Result<Option<Bytes>, BackendError> {
         let stripe = self.old.stripe(key);
         let writes = stripe.writes();
-        if let Some(value) = self.new.get(key).await? {
+        if let Some(value) = self.found_in_new(key).await? {
             return Ok(Some(value));
         }
-        let _guard = stripe.lock().await;
+        // Without a runtime the old store cannot be asked, which is not a miss.
+        drop(timer::sleep(self.patience)?);
+        let guard = stripe.lock().await;
+        let until = Instant::now() + self.patience;
         if stripe.writes() != writes
-            && let Some(value) = self.new.get(key).await?
+            && let Some(value) = self.found_in_new(key).await?
         {
             return Ok(Some(value));
         }
@@ -102,8 +130,12 @@ impl Backend for MigratingBackend {
             // It ends now, or nobody knows when: it is not taken over.
             _ => return Ok(Some(value)),
         };
+        let Some(copy) = self.copies.begin(&self.new, key, value.clone(), ttl, until) else { return Ok(Some(value)) };
+        // Writers of this key see the copy, and others need not wait.
+        drop(guard);
+        let left = until.saturating_duration_since(Instant::now());
         // Without success it is still in the old store.
-        if self.new.set(key, value.clone(), SetOptions::default().with_ttl(ttl)).await.is_ok() {
+        if let Ok(Ended::Returned(Ok(Ok(())))) = timer::bounded(left, copy).await {
             stripe.written();
         }
         Ok(Some(value))
@@ -111,6 +143,7 @@ impl Backend for MigratingBackend {
 
     async fn set(&self, key: &str, value: Bytes, options: SetOptions) -> Result<(), BackendError> {
         let _guard = self.old.stripe(key).lock_to_write().await;
+        self.copies.overtake(key).await?;
         self.new.set(key, value, options).await?;
         // What the old store could not be told is remembered.
         let _ = self.outdate(key, self.patience).await;
@@ -119,6 +152,7 @@ impl Backend for MigratingBackend {
 
     async fn delete(&self, key: &str) -> Result<bool, BackendError> {
         let _guard = self.old.stripe(key).lock_to_write().await;
+        self.copies.overtake(key).await?;
         let in_new = self.new.delete(key).await?;
         let in_old = self.outdate(key, AS_LONG_AS_IT_TAKES).await.map_err(BackendError::maybe_applied)?;
         Ok(in_new || in_old)
@@ -132,6 +166,9 @@ impl Backend for MigratingBackend {
     }
 
     async fn exists(&self, key: &str) -> Result<bool, BackendError> {
+        if self.copies.has_overtaken(key) {
+            return Ok(self.get(key).await?.is_some());
+        }
         if self.new.exists(key).await? {
             return Ok(true);
         }
@@ -171,6 +208,7 @@ impl Backend for MigratingBackend {
         for stripe in self.old.stripes() {
             guards.push(stripe.lock_to_write().await);
         }
+        self.copies.overtake_all(prefix).await?;
         self.new.clear(prefix).await?;
         let in_old = |old: Arc<dyn Backend>| async move { old.clear(prefix).await };
         self.old.ask(AS_LONG_AS_IT_TAKES, in_old).await.map_err(BackendError::maybe_applied)?;
@@ -181,6 +219,9 @@ impl Backend for MigratingBackend {
     async fn ttl(&self, key: &str) -> Result<TtlState, BackendError> {
         if !self.capabilities.ttl() {
             return Err(unsupported("ttl"));
+        }
+        if self.copies.has_overtaken(key) && self.get(key).await?.is_none() {
+            return Ok(TtlState::Missing);
         }
         match self.new.ttl(key).await? {
             TtlState::Missing => {
@@ -193,9 +234,21 @@ impl Backend for MigratingBackend {
 
     async fn touch(&self, key: &str, ttl: Option<Duration>) -> Result<bool, BackendError> {
         let _guard = self.old.stripe(key).lock_to_write().await;
+        self.copies.wait(key).await?;
+        if self.copies.has_overtaken(key) {
+            // It is removed if it is there.
+            self.found_in_new(key).await?;
+        }
         if !self.new.touch(key, ttl).await? {
+            drop(timer::sleep(self.patience)?);
             let Some((value, _)) = self.found_in_old(key).await else { return Ok(false) };
-            self.new.set(key, value, SetOptions::default().with_ttl(ttl)).await?;
+            let hangs = || BackendError::new(ErrorKind::Timeout, "the take-over of this key takes too long");
+            let until = Instant::now() + self.patience;
+            let copy = self.copies.begin(&self.new, key, value, ttl, until).ok_or_else(hangs)?;
+            match timer::bounded(self.patience, copy).await? {
+                Ended::Returned(Ok(outcome)) => outcome?,
+                _ => return Err(hangs().maybe_applied()),
+            }
         }
         // Its copy would outlive a shorter time.
         let _ = self.outdate(key, self.patience).await;
@@ -223,7 +276,8 @@ impl Backend for MigratingBackend {
     }
 
     async fn track(&self, prefixes: &[&str]) -> Result<Changes, BackendError> {
-        self.new.track(prefixes).await
+        let _ = prefixes;
+        Err(BackendError::new(ErrorKind::Unsupported, "changes are not reported while two stores are one"))
     }
 
     async fn close(&self) -> Result<(), BackendError> {

@@ -1,6 +1,7 @@
 //! Moving from one store to another without a cold cache.
 
 mod backend;
+mod copies;
 mod factory;
 mod old;
 #[cfg(all(test, feature = "testing"))]

@@ -5,6 +5,7 @@ use crate::check::Outcome;
 use crate::subject::{Subject, in_time, random, refused, shown};
 use bytes::Bytes;
 use cachekit_core::{ErrorKind, SetOptions};
+use std::time::Duration;
 
 pub(crate) async fn keys_of_all_lengths(subject: &Subject) -> Outcome {
     for length in [1, 2, 3, 4, 7, 16] {
@@ -183,7 +184,21 @@ pub(crate) async fn empty_key_is_refused(subject: &Subject) -> Outcome {
     }
     refused(set, ErrorKind::KeyInvalid, "`set` of the empty key")?;
     refused(backend.delete("").await, ErrorKind::KeyInvalid, "`delete` of the empty key")?;
-    refused(backend.exists("").await, ErrorKind::KeyInvalid, "`exists` of the empty key")
+    refused(backend.exists("").await, ErrorKind::KeyInvalid, "`exists` of the empty key")?;
+
+    let capabilities = subject.capabilities();
+    if capabilities.ttl() {
+        refused(backend.ttl("").await, ErrorKind::KeyInvalid, "`ttl` of the empty key")?;
+    }
+    if capabilities.touch() {
+        let touched = backend.touch("", Some(Duration::from_secs(10))).await;
+        refused(touched, ErrorKind::KeyInvalid, "`touch` of the empty key")?;
+    }
+    if capabilities.lock().is_some() {
+        let taken = backend.try_lock("", capabilities.min_lock_ttl().max(Duration::from_millis(1))).await;
+        refused(taken, ErrorKind::KeyInvalid, "`try_lock` of the empty key")?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn control_characters_do_no_harm(subject: &Subject) -> Outcome {

@@ -65,6 +65,11 @@ pub(crate) async fn lock_excludes_others(subject: &Subject) -> Outcome {
     if !has_locks(subject) {
         return Ok(());
     }
+    tokio::try_join!(one_of_many_gets_it(subject), it_is_held_to_its_end(subject), it_is_held_for_long(subject))?;
+    Ok(())
+}
+
+async fn one_of_many_gets_it(subject: &Subject) -> Outcome {
     let (key, other) = (subject.key("locked"), subject.key("other"));
     let token = lock(subject, &key, LONG).await?;
     is_held(subject, &key, LONG, "a lock that was just taken").await?;
@@ -92,6 +97,44 @@ pub(crate) async fn lock_excludes_others(subject: &Subject) -> Outcome {
         unlock(subject, token).await?;
     }
     Ok(())
+}
+
+/// A lock whose holder did not let go of it is held until its time has passed.
+async fn it_is_held_to_its_end(subject: &Subject) -> Outcome {
+    for (round, ttl) in widening(short(subject).max(Duration::from_millis(250))).enumerate() {
+        let key = subject.key(&format!("to-its-end{round}"));
+        let before = Instant::now();
+        let token = lock(subject, &key, ttl).await?;
+        let taken = Written { before, after: Instant::now() };
+        let mut late_enough = false;
+        loop {
+            let second = try_lock(subject, &key, LONG).await?;
+            let age = before.elapsed();
+            if !taken.must_still_live(ttl) {
+                unlock(subject, second.as_ref().unwrap_or(&token)).await?;
+                break;
+            }
+            ensure(second.is_none(), || {
+                format!("a lock for {ttl:?} was given to somebody else {age:?} after it was asked for")
+            })?;
+            late_enough |= age > ttl / 2;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if late_enough {
+            return Ok(());
+        }
+    }
+    Err(too_slow())
+}
+
+/// Its end cannot be waited for; one that is cut to a short time often ends by now.
+async fn it_is_held_for_long(subject: &Subject) -> Outcome {
+    let key = subject.key("for-long");
+    let before = Instant::now();
+    let token = lock(subject, &key, LONG).await?;
+    sleep_until(before + Duration::from_millis(1_500)).await;
+    is_held(subject, &key, LONG, "a lock for 30 s, 1.5 s later,").await?;
+    unlock(subject, &token).await.map(|_| ())
 }
 
 pub(crate) async fn lock_expires(subject: &Subject) -> Outcome {
@@ -153,7 +196,9 @@ pub(crate) async fn short_lock_is_refused(subject: &Subject) -> Outcome {
     }
     let shortest = subject.capabilities().min_lock_ttl();
     let key = subject.key("short");
-    if let Some(too_short) = shortest.checked_sub(Duration::from_millis(1)) {
+    let almost = shortest.saturating_sub(Duration::from_millis(1));
+    let times = [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(1), shortest / 2, almost];
+    for too_short in times.into_iter().filter(|ttl| *ttl < shortest) {
         let taken = subject.backend().try_lock(&key, too_short).await;
         refused(taken, ErrorKind::TtlInvalid, &format!("`try_lock` for {too_short:?}, less than `min_lock_ttl`,"))?;
     }
@@ -173,7 +218,21 @@ pub(crate) async fn lock_is_extended_by_its_owner_only(subject: &Subject) -> Out
     ensure(!extend(subject, &token, LONG).await?, || {
         "`extend` of a lock that was released has to give false, and gave true".to_owned()
     })?;
-    extended_lock_is_held_longer(subject).await
+    tokio::try_join!(extended_lock_is_held_longer(subject), lock_is_extended_to_a_shorter_time(subject))?;
+    Ok(())
+}
+
+/// The new time is from now, whatever was left of the old one.
+async fn lock_is_extended_to_a_shorter_time(subject: &Subject) -> Outcome {
+    let (key, ttl) = (subject.key("shortened"), short(subject));
+    let token = lock(subject, &key, LONG).await?;
+    let before = Instant::now();
+    ensure(extend(subject, &token, ttl).await?, || {
+        "`extend` of a lock that is held has to give true, and gave false".to_owned()
+    })?;
+    let extended = Written { before, after: Instant::now() };
+    let token = lock_after_the_end(subject, &key, extended, ttl).await?;
+    unlock(subject, &token).await.map(|_| ())
 }
 
 async fn extended_lock_is_held_longer(subject: &Subject) -> Outcome {

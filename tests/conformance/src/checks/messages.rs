@@ -15,6 +15,13 @@ async fn publish(subject: &Subject, channel: &str, payload: &[u8]) -> Outcome {
     answered("publish", subject.backend().publish(channel, Bytes::copy_from_slice(payload))).await
 }
 
+fn shown(message: &Message) -> String {
+    match message {
+        Message::Payload(payload) if payload.len() > 40 => format!("a payload of {} bytes", payload.len()),
+        message => format!("{message:?}"),
+    }
+}
+
 /// The next message has to be this one.
 async fn brings(subscription: &mut Box<dyn Subscription>, expected: &[u8], which: &str) -> Outcome {
     // Given up once, as `select!` does; that loses no message.
@@ -23,7 +30,7 @@ async fn brings(subscription: &mut Box<dyn Subscription>, expected: &[u8], which
         None => answered(&format!("next ({which})"), subscription.next()).await?,
     };
     let expected = Message::Payload(Bytes::copy_from_slice(expected));
-    ensure(message == expected, || format!("{which} has to be {expected:?}, and was {message:?}"))
+    ensure(message == expected, || format!("{which} has to be {}, and was {}", shown(&expected), shown(&message)))
 }
 
 pub(crate) async fn published_messages_arrive_in_order(subject: &Subject) -> Outcome {
@@ -36,6 +43,9 @@ pub(crate) async fn published_messages_arrive_in_order(subject: &Subject) -> Out
     let mut second = subscribe(subject, &channel).await?;
     let mut payloads: Vec<Vec<u8>> = (0..20).map(|number| format!("message {number}").into_bytes()).collect();
     payloads.push(b"\0\r\n\xff".to_vec());
+    // Longer than a page, and than 16 bits can count.
+    let most = subject.capabilities().max_value_bytes();
+    payloads.extend([5_000, 70_000].map(|size| b"long".iter().copied().cycle().take(most.min(size)).collect()));
     payloads.push(Vec::new());
     payloads.push(b"the last".to_vec());
     for payload in &payloads {

@@ -12,7 +12,12 @@ pub(crate) async fn touch_changes_the_ttl_only(subject: &Subject) -> Outcome {
     if !subject.capabilities().touch() {
         return Ok(());
     }
-    tokio::try_join!(touch_prolongs(subject), touch_shortens(subject), touch_finds_what_is_there(subject))?;
+    tokio::try_join!(
+        touch_prolongs(subject),
+        touch_shortens(subject),
+        touch_rounds_up(subject),
+        touch_finds_what_is_there(subject)
+    )?;
     Ok(())
 }
 
@@ -49,6 +54,20 @@ async fn touch_shortens(subject: &Subject) -> Outcome {
     ensure(touch(subject, &key, Some(SHORT)).await?, || "`touch` of a live entry has to give true".to_owned())?;
     let touched = Written { before, after: Instant::now() };
     subject.expires(&key, touched, SHORT, "an entry that `touch` gave a shorter time").await
+}
+
+/// As in `set`, less than a millisecond counts as one.
+async fn touch_rounds_up(subject: &Subject) -> Outcome {
+    for ttl in [Duration::from_nanos(1), Duration::from_micros(999)] {
+        let key = subject.key(&format!("tiny{ttl:?}"));
+        subject.set_for(&key, "value", LONG).await?;
+        let before = Instant::now();
+        ensure(touch(subject, &key, Some(ttl)).await?, || "`touch` of a live entry has to give true".to_owned())?;
+        let touched = Written { before, after: Instant::now() };
+        let which = format!("an entry that `touch` gave {ttl:?}, which counts as a millisecond,");
+        subject.expires(&key, touched, Duration::from_millis(1), &which).await?;
+    }
+    Ok(())
 }
 
 async fn touch_finds_what_is_there(subject: &Subject) -> Outcome {
