@@ -42,7 +42,7 @@
 //! | refused, no such name, no connection in time, all connections in use, left alone | `Unavailable` | no |
 //! | the connection ends with an operation under way | `Unavailable`; a read is tried once more | writes: yes |
 //! | no answer in time | `Timeout` | writes: yes |
-//! | what comes back is not memcached's protocol | `Protocol` | writes: yes |
+//! | what comes back is not memcached's protocol (noise without a line end: `Timeout`) | `Protocol` | writes: yes |
 //! | too many open connections | `Overloaded` | no |
 //! | out of memory | `OutOfSpace`; the older value is gone | no |
 //! | object too large | `TooLarge`; the older value is gone | no |
