@@ -6,13 +6,22 @@ use crate::server::Server;
 use crate::{key, ttl};
 use cachekit_core::{BackendError, ErrorKind, LockToken};
 use memcache::exp::{Delete, Get, Meta, MutationStatus, Set};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Anything shorter is within what the server's clock may be off.
 pub(crate) const MIN_TTL: Duration = Duration::from_secs(2);
 /// Nobody but its owner changes a lock, so that a second try is rare and a third unheard of.
 const TRIES: usize = 4;
+/// When a lock that may have been taken is released, each time after the one before.
+const RELEASES: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+];
 
 pub(crate) async fn try_lock(
     server: &Arc<Server>,
@@ -34,10 +43,21 @@ pub(crate) async fn try_lock(
         Err(error) => {
             if error.may_be_applied() {
                 // Nobody has the token, so nobody else can.
-                let (server, token) = (Arc::clone(server), LockToken::new(key, secret, None));
-                tokio::spawn(async move { unlock(&server, &token).await });
+                let (server, token) = (Arc::downgrade(server), LockToken::new(key, secret, None));
+                tokio::spawn(release_what_may_come(server, token));
             }
             Err(error)
+        }
+    }
+}
+
+/// Releases a lock that may be there or not, or not yet: a server that hung takes what it was sent in any order.
+async fn release_what_may_come(server: Weak<Server>, token: LockToken) {
+    for pause in RELEASES {
+        tokio::time::sleep(pause).await;
+        let Some(server) = server.upgrade() else { return };
+        if matches!(unlock(&server, &token).await, Ok(true)) {
+            return;
         }
     }
 }

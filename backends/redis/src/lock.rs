@@ -5,7 +5,7 @@ use crate::link::Request;
 use crate::supervisor::Supervisor;
 use cachekit_core::{BackendError, ErrorKind, LockToken};
 use redis::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub(crate) const MIN_TTL: Duration = Duration::from_millis(100);
@@ -30,6 +30,16 @@ const RELEASE: &str = "\
     if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
     return redis.call('DEL', KEYS[1])";
 
+/// When a lock that may have been taken is released, each time after the one before.
+const RELEASES: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+];
+
 pub(crate) async fn try_lock(
     supervisor: &Arc<Supervisor>,
     key: &str,
@@ -50,10 +60,21 @@ pub(crate) async fn try_lock(
         Err(error) => {
             if error.may_be_applied() {
                 // Nobody has the token, so nobody else can.
-                let (supervisor, token) = (supervisor.clone(), LockToken::new(key, secret, None));
-                tokio::spawn(async move { unlock(&supervisor, &token).await });
+                let (supervisor, token) = (Arc::downgrade(supervisor), LockToken::new(key, secret, None));
+                tokio::spawn(release_what_may_come(supervisor, token));
             }
             Err(error)
+        }
+    }
+}
+
+/// Releases a lock that may be there or not, or not yet: what was sent over a connection that was given up may come later.
+async fn release_what_may_come(supervisor: Weak<Supervisor>, token: LockToken) {
+    for pause in RELEASES {
+        tokio::time::sleep(pause).await;
+        let Some(supervisor) = supervisor.upgrade() else { return };
+        if matches!(unlock(&supervisor, &token).await, Ok(true)) {
+            return;
         }
     }
 }
