@@ -117,7 +117,7 @@ impl Backend for MigratingBackend {
         // Without a runtime the old store cannot be asked, which is not a miss.
         drop(timer::sleep(self.patience)?);
         let guard = stripe.lock().await;
-        let until = Instant::now() + self.patience;
+        let asked = Instant::now();
         if stripe.writes() != writes
             && let Some(value) = self.found_in_new(key).await?
         {
@@ -130,10 +130,10 @@ impl Backend for MigratingBackend {
             // It ends now, or nobody knows when: it is not taken over.
             _ => return Ok(Some(value)),
         };
-        let Some(copy) = self.copies.begin(&self.new, key, value.clone(), ttl, until) else { return Ok(Some(value)) };
+        let left = self.patience.saturating_sub(asked.elapsed());
+        let Some(copy) = self.copies.begin(&self.new, key, value.clone(), ttl, left) else { return Ok(Some(value)) };
         // Writers of this key see the copy, and others need not wait.
         drop(guard);
-        let left = until.saturating_duration_since(Instant::now());
         // Without success it is still in the old store.
         if let Ok(Ended::Returned(Ok(Ok(())))) = timer::bounded(left, copy).await {
             stripe.written();
@@ -243,8 +243,7 @@ impl Backend for MigratingBackend {
             drop(timer::sleep(self.patience)?);
             let Some((value, _)) = self.found_in_old(key).await else { return Ok(false) };
             let hangs = || BackendError::new(ErrorKind::Timeout, "the take-over of this key takes too long");
-            let until = Instant::now() + self.patience;
-            let copy = self.copies.begin(&self.new, key, value, ttl, until).ok_or_else(hangs)?;
+            let copy = self.copies.begin(&self.new, key, value, ttl, self.patience).ok_or_else(hangs)?;
             match timer::bounded(self.patience, copy).await? {
                 Ended::Returned(Ok(outcome)) => outcome?,
                 _ => return Err(hangs().maybe_applied()),

@@ -19,42 +19,44 @@ use std::time::Duration;
 /// | `touch` | gets the new time, with the old one's value if need be | then loses its copy |
 /// | `delete`, `clear` | has to acknowledge | has to acknowledge |
 /// | locks, channels, health | does it | does not take part |
-/// | `track` | [`Unsupported`](crate::ErrorKind::Unsupported): a delete of what only the old store has changes nothing in the new one, and would be reported to nobody | |
+/// | `track` | is not asked: `Unsupported` | is not asked |
 ///
 /// A value is taken over for the rest of its time to live. From an old store that cannot tell it
 /// ([`Capabilities::ttl`](crate::Capabilities::ttl)) nothing is taken over: its entries are served from there until they
 /// end.
 ///
 /// Trouble with the old store fails no call that the new one answered, except `delete` and `clear`, after which the entry
-/// could come back. It gets [`patience`](Self::with_patience) (200 ms) to answer a read, and after a failure it is left alone
-/// for a second. What is left of this time is what the read, or a write of the same key meanwhile, waits for the take-over,
-/// which goes on in a task of its own. A copy that it could not be made to forget is not read again: 10,000 such keys are remembered, by everyone
-/// who uses this factory or a clone of it, and then the old store is read no more. The first build needs both stores, since
-/// what the two can do together depends on both; later ones need the new one only.
+/// could come back. It gets [`patience`](Self::with_patience) (200 ms) to answer a read, and after a failure it is left
+/// alone for a second. What is left of this time is what the read, or a write of the same key meanwhile, waits for the
+/// take-over, which goes on in a task of its own. A copy that it could not be made to forget is not read again: 10,000
+/// such keys are remembered, by everyone who uses this factory or a clone of it, and then the old store is read no more.
+/// The first build needs both stores, since what the two can do together depends on both; later ones need the new one
+/// only.
 ///
 /// # What it cannot do
 ///
-/// There is no "write if absent" in the contract. Within a process (one factory and its clones) a value that is taken over
-/// never replaces a newer one that was acknowledged. Where the new store takes too long over it, the write goes on; the older
-/// value is then removed when it lands, and in between it is a miss for this process, while another may read it. Where
-/// nobody knows whether it will land (the new store gave an error that [may be
-/// applied](crate::BackendError::may_be_applied), or the runtime ended), it is removed when this process reads it next, until
-/// this process ends. A removal may take along a value that is written in the same moment: a miss, nothing older. Such keys
-/// are not taken over again until that is settled, and with 10,000 of them none is.
+/// There is no "write if absent" in the contract. Within a process (one factory and its clones) a value that is taken
+/// over never replaces a newer one that was acknowledged. Where the new store takes too long over it, the write goes on;
+/// the older value is then removed when it lands, and in between it is a miss for this process, while another may read
+/// it. Where nobody knows whether it will land (the new store gave an error that [may be
+/// applied](crate::BackendError::may_be_applied), or the runtime ended), it is removed when this process reads it next,
+/// until this process ends. A removal may take along a value that is written in the same moment: a miss, nothing older.
+/// Such keys are not taken over again until that is settled, and with 10,000 of them none is.
 ///
-/// Of two processes, one may take over a value in the moment in which the other sets or deletes
-/// that key, and so put the older value back, for at most the rest of its time to live.
+/// Of two processes, one may take over a value in the moment in which the other sets or deletes that key, and so put the
+/// older value back, for at most the rest of its time to live.
 ///
-/// Which copies in the old store are outdated is remembered in memory. When the old store could not remove one after a `set`
-/// or `touch`, then another process, or this one after a restart, does not know: once the newer entry has ended or was
-/// evicted, it finds the older value in the old store and takes it over. A `delete` or `clear` reports that as an error.
+/// Which copies in the old store are outdated is remembered in memory. When the old store could not remove one after a
+/// `set` or `touch`, then another process, or this one after a restart, does not know: once the newer entry has ended or
+/// was evicted, it finds the older value in the old store and takes it over. A `delete` or `clear` reports that as an
+/// error.
 ///
-/// Changes are not reported: a cache with [`track_changes`](crate::CacheBuilder::track_changes) cannot use this, and bounds its
-/// L1 with [`l1_max_ttl`](crate::CacheBuilder::l1_max_ttl) instead while it migrates.
+/// Changes are not reported, since a delete of what only the old store has changes nothing in the new one: a cache with
+/// [`track_changes`](crate::CacheBuilder::track_changes) cannot use this, and bounds its L1 with
+/// [`l1_max_ttl`](crate::CacheBuilder::l1_max_ttl) instead while it migrates.
 ///
-/// A process that still writes to the
-/// old store alone is not heard by those that migrate: switch all of them to this first, in any order, and remove it once
-/// [`old_hits`](Self::old_hits) has stood still for the longest time to live.
+/// A process that still writes to the old store alone is not heard by those that migrate: switch all of them to this
+/// first, in any order, and remove it once [`old_hits`](Self::old_hits) has stood still for the longest time to live.
 ///
 /// ```
 /// # #[cfg(feature = "testing")]

@@ -1,6 +1,8 @@
 //! Two stores in memory, and what is in each.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod take_over;
+
 use super::MigratingFactory;
 use crate::testing::{Faults, FaultyBackend, ManualClock, MemoryBackend, MemoryFactory, Op, ScriptedFactory};
 use crate::{
@@ -161,18 +163,20 @@ async fn deletes_and_clears_are_acknowledged_by_both() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_taken_over_never_replaces_what_was_set_meanwhile() {
     let rig = Rig::new().await;
+    // However busy the machine is: a write that did not wait may be lost.
+    let backend = rig.factory.clone().with_patience(Duration::from_secs(60)).build().await.unwrap();
     rig.old_faults.delay(Op::Get, Duration::from_millis(1));
     for round in 0..200 {
         let key = format!("k{round}");
         put(&rig.old, &key, b"older", None).await;
         let reader = tokio::spawn({
-            let (backend, key) = (Arc::clone(&rig.backend), key.clone());
+            let (backend, key) = (Arc::clone(&backend), key.clone());
             async move { backend.get(&key).await.unwrap() }
         });
         tokio::time::sleep(Duration::from_micros(round * 10)).await;
-        put(&*rig.backend, &key, V, None).await;
+        put(&*backend, &key, V, None).await;
         reader.await.unwrap();
-        assert_eq!(rig.get(&key).await.as_deref(), Some(V), "round {round}");
+        assert_eq!(backend.get(&key).await.unwrap().as_deref(), Some(V), "round {round}");
     }
 }
 
@@ -235,4 +239,11 @@ async fn a_cache_finds_in_the_new_store_what_another_wrote_to_the_old_one() {
     assert_eq!(cache(Arc::new(over_new())).get::<i32>("k").await.unwrap(), Some(7));
     assert!(cache(Arc::new(over_both)).delete("k").await.unwrap());
     assert!(new.is_empty() && old.is_empty());
+}
+
+#[tokio::test]
+async fn changes_are_not_reported_since_a_delete_in_the_old_store_would_not_be() {
+    let rig = Rig::new().await;
+    assert!(rig.new.capabilities().track() && !rig.backend.capabilities().track());
+    assert_eq!(rig.backend.track(&["k"]).await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
