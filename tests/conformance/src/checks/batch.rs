@@ -143,7 +143,7 @@ async fn set_many_refuses_what_set_does(subject: &Subject) -> Outcome {
 
 async fn set_many_sets_large_values(subject: &Subject) -> Outcome {
     // Longer than a page, and than 16 bits can count.
-    let size = subject.capabilities().max_value_bytes().min(70_000);
+    let size = (subject.capabilities().max_value_bytes() / 2).min(70_000);
     let key = subject.key("large");
     let value: Bytes = b"large".iter().copied().cycle().take(size).collect();
     set_one_in_a_batch(subject, &key, value.clone(), SetOptions::default()).await?;

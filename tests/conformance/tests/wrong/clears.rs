@@ -80,3 +80,20 @@ impl Twist for ClearsAllWithoutPrefix {
         inner.clear(prefix).await
     }
 }
+
+/// Clears this many keys.
+#[derive(Debug)]
+pub(crate) struct ClearsUpTo(pub(crate) usize);
+
+#[async_trait]
+impl Twist for ClearsUpTo {
+    async fn clear(&self, inner: &MemoryBackend, prefix: &str) -> Result<(), BackendError> {
+        if prefix.is_empty() {
+            return inner.clear(prefix).await;
+        }
+        for key in inner.keys().iter().filter(|key| key.starts_with(prefix)).take(self.0) {
+            inner.delete(key).await?;
+        }
+        Ok(())
+    }
+}

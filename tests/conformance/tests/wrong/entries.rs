@@ -3,9 +3,8 @@
 use crate::twist::Twist;
 use cachekit_core::testing::MemoryBackend;
 use cachekit_core::{Backend, BackendError, Bytes, ErrorKind, SetOptions, async_trait};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// A key that was never set is an error.
 #[derive(Debug, Default)]
@@ -39,6 +38,27 @@ impl Twist for DropsWhenFull {
             return Ok(());
         }
         inner.set(key, value, o).await
+    }
+}
+
+/// Remembers the last 400 keys that were read, and removes what was read before.
+#[derive(Debug, Default)]
+pub(crate) struct EvictsWhatWasRead(Mutex<VecDeque<String>>);
+
+#[async_trait]
+impl Twist for EvictsWhatWasRead {
+    async fn get(&self, inner: &MemoryBackend, key: &str) -> Result<Option<Bytes>, BackendError> {
+        let found = inner.get(key).await?;
+        let evicted = {
+            let mut read = self.0.lock().unwrap();
+            read.retain(|other| other != key);
+            read.push_back(key.to_owned());
+            if read.len() > 400 { read.pop_front() } else { None }
+        };
+        if let Some(evicted) = evicted {
+            inner.delete(&evicted).await?;
+        }
+        Ok(found)
     }
 }
 
@@ -245,47 +265,5 @@ impl Twist for DeletesUntilAMiss {
             results.push(result);
         }
         results
-    }
-}
-
-/// Gives a touched entry a new value: none.
-#[derive(Debug)]
-pub(crate) struct TouchEmpties;
-
-#[async_trait]
-impl Twist for TouchEmpties {
-    async fn touch(&self, inner: &MemoryBackend, key: &str, ttl: Option<Duration>) -> Result<bool, BackendError> {
-        let there = inner.touch(key, ttl).await?;
-        if there {
-            inner.set(key, Bytes::new(), SetOptions::default().with_ttl(ttl)).await?;
-        }
-        Ok(there)
-    }
-}
-
-/// Puts an entry where there was none.
-#[derive(Debug)]
-pub(crate) struct TouchCreates;
-
-#[async_trait]
-impl Twist for TouchCreates {
-    async fn touch(&self, inner: &MemoryBackend, key: &str, ttl: Option<Duration>) -> Result<bool, BackendError> {
-        let value = inner.get(key).await?.unwrap_or_default();
-        inner.set(key, value, SetOptions::default().with_ttl(ttl)).await?;
-        Ok(true)
-    }
-}
-
-/// Says that it touched, and did nothing.
-#[derive(Debug)]
-pub(crate) struct TouchDoesNothing;
-
-#[async_trait]
-impl Twist for TouchDoesNothing {
-    async fn touch(&self, inner: &MemoryBackend, key: &str, ttl: Option<Duration>) -> Result<bool, BackendError> {
-        if ttl.is_some_and(|ttl| ttl.is_zero()) {
-            return inner.touch(key, ttl).await;
-        }
-        inner.exists(key).await
     }
 }

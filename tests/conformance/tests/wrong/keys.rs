@@ -2,7 +2,8 @@
 
 use crate::twist::Twist;
 use cachekit_core::testing::MemoryBackend;
-use cachekit_core::{Backend, BackendError, Bytes, ErrorKind, SetOptions, async_trait};
+use cachekit_core::{Backend, BackendError, Bytes, ErrorKind, LockToken, SetOptions, TtlState, async_trait};
+use std::time::Duration;
 
 /// Stores under another key than the one it was given.
 #[derive(Debug)]
@@ -92,5 +93,27 @@ impl Twist for Injectable {
     }
     async fn set(&self, inner: &MemoryBackend, key: &str, value: Bytes, o: SetOptions) -> Result<(), BackendError> {
         inner.set(key.split("\r\n").next().unwrap_or_default(), value, o).await
+    }
+}
+
+/// Takes the empty key for one that is not there, or that is free, in one operation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TakesTheEmptyKey {
+    Touch,
+    TryLock,
+    Ttl,
+}
+
+#[async_trait]
+impl Twist for TakesTheEmptyKey {
+    async fn ttl(&self, inner: &MemoryBackend, key: &str) -> Result<TtlState, BackendError> {
+        if key.is_empty() && *self == Self::Ttl { Ok(TtlState::Missing) } else { inner.ttl(key).await }
+    }
+    async fn touch(&self, inner: &MemoryBackend, key: &str, ttl: Option<Duration>) -> Result<bool, BackendError> {
+        if key.is_empty() && *self == Self::Touch { Ok(false) } else { inner.touch(key, ttl).await }
+    }
+    async fn try_lock(&self, inner: &MemoryBackend, key: &str, t: Duration) -> Result<Option<LockToken>, BackendError> {
+        let key = if key.is_empty() && *self == Self::TryLock { "(empty)" } else { key };
+        inner.try_lock(key, t).await
     }
 }

@@ -5,7 +5,7 @@ use cachekit_core::testing::MemoryBackend;
 use cachekit_core::{Backend, BackendError, Bytes, LockToken, SetOptions, async_trait};
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -144,5 +144,61 @@ impl Twist for ExtendDoesNothing {
             None => Ok(true),
             Some(free) => inner.unlock(&free).await.map(|_| false),
         }
+    }
+}
+
+/// No time at all is the default.
+#[derive(Debug)]
+pub(crate) struct TakesNoTime;
+
+#[async_trait]
+impl Twist for TakesNoTime {
+    async fn try_lock(&self, inner: &MemoryBackend, key: &str, t: Duration) -> Result<Option<LockToken>, BackendError> {
+        inner.try_lock(key, if t.is_zero() { HOUR } else { t }).await
+    }
+}
+
+/// Keeps a lock for less time than it was asked for.
+#[derive(Debug)]
+pub(crate) struct Cuts(pub(crate) fn(Duration) -> Duration);
+
+#[async_trait]
+impl Twist for Cuts {
+    async fn try_lock(&self, inner: &MemoryBackend, key: &str, t: Duration) -> Result<Option<LockToken>, BackendError> {
+        let shortest = inner.capabilities().min_lock_ttl();
+        inner.try_lock(key, if t < shortest { t } else { (self.0)(t).max(shortest) }).await
+    }
+}
+
+pub(crate) fn to_a_sixth(ttl: Duration) -> Duration {
+    ttl / 6
+}
+
+pub(crate) fn to_a_second(ttl: Duration) -> Duration {
+    ttl.min(Duration::from_secs(1))
+}
+
+/// Takes only a later end for an extension.
+#[derive(Debug, Default)]
+pub(crate) struct ExtendsToLongerOnly(Mutex<HashMap<String, Instant>>);
+
+#[async_trait]
+impl Twist for ExtendsToLongerOnly {
+    async fn try_lock(&self, inner: &MemoryBackend, key: &str, t: Duration) -> Result<Option<LockToken>, BackendError> {
+        let token = inner.try_lock(key, t).await?;
+        if token.is_some() {
+            self.0.lock().unwrap().insert(key.to_owned(), Instant::now() + t);
+        }
+        Ok(token)
+    }
+    async fn extend(&self, inner: &MemoryBackend, token: &LockToken, ttl: Duration) -> Result<bool, BackendError> {
+        let left = self
+            .0
+            .lock()
+            .unwrap()
+            .get(token.key())
+            .map(|end| end.saturating_duration_since(Instant::now()))
+            .unwrap_or_default();
+        inner.extend(token, ttl.max(left)).await
     }
 }

@@ -95,3 +95,14 @@ impl Twist for Swaps {
         Ok(Box::new(Swapping(inner.subscribe(channel).await?, Vec::new())))
     }
 }
+
+/// Takes payloads of up to 1,000 bytes, and drops the others.
+#[derive(Debug)]
+pub(crate) struct DropsLong;
+
+#[async_trait]
+impl Twist for DropsLong {
+    async fn publish(&self, inner: &MemoryBackend, channel: &str, payload: Bytes) -> Result<(), BackendError> {
+        if payload.len() > 1_000 { Ok(()) } else { inner.publish(channel, payload).await }
+    }
+}

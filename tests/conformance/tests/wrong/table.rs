@@ -1,8 +1,9 @@
 //! Every wrong backend, and the checks it fails: those and no others.
 
+use crate::dropped::Call;
 use crate::tracking::SHARED;
 use crate::twist::{over, with};
-use crate::{calls, clears, entries, keys, locks, messages, times, tracking, values};
+use crate::{batches, calls, clears, dropped, entries, keys, locks, messages, times, touches, tracking, values};
 use cachekit_core::Backend;
 use cachekit_core::testing::MemoryBackend;
 use std::sync::Arc;
@@ -41,12 +42,17 @@ wrong! {
         => control_characters_do_no_harm;
     "keys that are commands" with(keys::Injectable) => control_characters_do_no_harm;
     "the empty key as a name" with(keys::Stores(keys::empty_as_a_name)) => empty_key_is_refused;
+    "the empty key to touch" with(keys::TakesTheEmptyKey::Touch) => empty_key_is_refused;
+    "the empty key to ask for its ttl" with(keys::TakesTheEmptyKey::Ttl) => empty_key_is_refused;
+    "the empty key to lock" with(keys::TakesTheEmptyKey::TryLock) => empty_key_is_refused;
     "no keys over 250 bytes" with(keys::Refuses(keys::over_250_bytes)) => keys_of_all_lengths similar_keys_do_not_meet;
     "no keys under 4 bytes" with(keys::Refuses(keys::under_4_bytes)) => keys_of_all_lengths;
     "no emoji in keys" with(keys::Refuses(keys::outside_the_basic_plane)) => keys_of_any_text;
 
     "a miss as an error" with(entries::MissIsAnError::default()) => missing_key_is_none;
-    "acknowledged and dropped when full" with(entries::DropsWhenFull) => set_then_get;
+    "acknowledged and dropped when full" with(entries::DropsWhenFull)
+        => clear_removes_the_prefix_only delete_many_deletes_each set_many_sets_each set_then_get;
+    "what was read goes first" with(entries::EvictsWhatWasRead::default()) => set_then_get;
     "set that compares lengths" with(entries::ComparesLengths) => set_overwrites;
     "set that only adds" with(entries::Adds)
         => cancellation_leaves_no_trace concurrent_keys_do_not_mix set_many_sets_each set_overwrites
@@ -64,12 +70,23 @@ wrong! {
     "get_many sorted" with(entries::SortsKeys) => get_many_keeps_order;
     "get_many without misses" with(entries::LeavesOutMisses) => get_many_keeps_order;
     "get_many that fails together" with(entries::FailsTogether) => get_many_keeps_order;
+    "get_many of 1,000 at most" with(batches::MissesBeyond(1_000)) => get_many_keeps_order;
     "set_many backwards" with(entries::SetsBackwards) => set_many_sets_each;
     "set_many for ever" with(entries::SetsManyForEver) => set_many_sets_each;
+    "set_many of 100 at most" with(batches::DropsBeyond(100)) => set_many_sets_each;
+    "set_many of 1,000 at most" with(batches::DropsBeyond(1_000)) => set_many_sets_each;
+    "set_many of 1,000 bytes each" with(batches::SetsOtherwise(batches::cut_to_1_000_bytes)) => set_many_sets_each;
+    "set_many for no time" with(batches::SetsOtherwise(batches::no_time_for_ever)) => set_many_sets_each;
+    "set_many of too much" with(batches::SetsOtherwise(batches::cut_to_the_limit)) => set_many_sets_each;
+    "set_many for whole milliseconds" with(batches::SetsOtherwise(batches::under_a_millisecond_for_ever))
+        => set_many_sets_each;
     "delete_many until a miss" with(entries::DeletesUntilAMiss) => delete_many_deletes_each;
-    "touch that empties" with(entries::TouchEmpties) => touch_changes_the_ttl_only;
-    "touch that creates" with(entries::TouchCreates) => touch_changes_the_ttl_only;
-    "touch that does nothing" with(entries::TouchDoesNothing) => touch_changes_the_ttl_only;
+    "delete_many that looks first" with(batches::LooksThenDeletes) => delete_many_deletes_each;
+    "delete_many of 1,000 at most" with(batches::DeletesUpTo(1_000)) => delete_many_deletes_each;
+    "touch that empties" with(touches::TouchEmpties) => cancellation_leaves_no_trace touch_changes_the_ttl_only;
+    "touch that creates" with(touches::TouchCreates) => touch_changes_the_ttl_only;
+    "touch that does nothing" with(touches::TouchDoesNothing) => touch_changes_the_ttl_only;
+    "touch for whole milliseconds" with(touches::TouchesForMilliseconds) => touch_changes_the_ttl_only;
 
     "milliseconds as seconds" with(times::Keeps(times::thousand_times_too_long))
         => expired_entry_is_not_deleted set_many_sets_each set_replaces_the_ttl
@@ -91,7 +108,7 @@ wrong! {
         => no_ttl_is_for_ever ttl_reports_what_is_left;
     "zero as for ever" with(times::Keeps(times::zero_for_ever)) => zero_ttl_is_refused;
     "under a millisecond as for ever" with(times::Keeps(times::whole_milliseconds_and_none_is_for_ever))
-        => sub_millisecond_ttl_rounds_up;
+        => set_many_sets_each sub_millisecond_ttl_rounds_up;
     "under a millisecond as none" with(times::ForgetsTiny) => sub_millisecond_ttl_rounds_up;
     "seconds rounded down" with(times::Keeps(times::whole_seconds_above_one)) => sub_millisecond_ttl_rounds_up;
     "thirty days at most" with(times::Keeps(times::thirty_days)) => ttl_units;
@@ -101,19 +118,20 @@ wrong! {
     "ttl of a missing key" with(times::Tells(times::missing_as_endless)) => ttl_reports_what_is_left;
 
     "clear of everything" with(clears::Clears(clears::everything))
-        => clear_removes_the_prefix_only clear_takes_the_prefix_literally;
+        => cancellation_leaves_no_trace clear_removes_the_prefix_only clear_takes_the_prefix_literally;
     "clear of nothing" with(clears::Clears(clears::nothing))
         => clear_removes_the_prefix_only clear_takes_the_prefix_literally;
     "clear anywhere" with(clears::Clears(clears::anywhere_in_the_key)) => clear_removes_the_prefix_only;
     "clear in any case" with(clears::Clears(clears::in_any_case)) => clear_removes_the_prefix_only;
     "clear but for the prefix itself" with(clears::Clears(clears::but_the_prefix_itself))
         => clear_removes_the_prefix_only;
+    "clear of the first 1,000" with(clears::ClearsUpTo(1_000)) => clear_removes_the_prefix_only;
     "clear by glob" with(clears::Clears(clears::by_glob)) => clear_takes_the_prefix_literally;
     "clear by LIKE" with(clears::Clears(clears::by_like)) => clear_takes_the_prefix_literally;
     "clear without prefix" with(clears::ClearsAllWithoutPrefix) => clear_refuses_an_empty_prefix;
 
     "locks for everyone" with(locks::GivesToEveryone)
-        => lock_excludes_others lock_is_extended_by_its_owner_only lock_is_released_by_its_owner_only
+        => cancellation_leaves_no_trace lock_excludes_others lock_is_extended_by_its_owner_only lock_is_released_by_its_owner_only
             lock_leaves_the_entry_alone;
     "locks taken in two steps" with(locks::LooksThenTakes::default()) => lock_excludes_others;
     "locks without end" with(locks::NeverEnds) => lock_expires;
@@ -121,7 +139,12 @@ wrong! {
     "locks that are entries" with(locks::LockIsAnEntry) => lock_leaves_the_entry_alone;
     "one fence" with(locks::OneFence) => lock_fences_grow;
     "short locks" with(locks::TakesShortLocks) => short_lock_is_refused;
+    "locks for no time" with(locks::TakesNoTime) => short_lock_is_refused;
+    "locks cut to a sixth" with(locks::Cuts(locks::to_a_sixth)) => lock_excludes_others;
+    "locks cut to a second" with(locks::Cuts(locks::to_a_second)) => lock_excludes_others;
     "locks extended by anyone" with(locks::AnyTokenWill { extends: true, ..Default::default() })
+        => lock_is_extended_by_its_owner_only;
+    "locks that are only extended to longer" with(locks::ExtendsToLongerOnly::default())
         => lock_is_extended_by_its_owner_only;
     "extend that does nothing" with(locks::ExtendDoesNothing) => lock_is_extended_by_its_owner_only;
     "locks released by anyone" with(locks::AnyTokenWill { releases: true, ..Default::default() })
@@ -130,6 +153,7 @@ wrong! {
     "one channel" with(messages::Channels(messages::only_one)) => channels_do_not_mix;
     "channels in lower case" with(messages::Channels(messages::in_lower_case)) => channels_do_not_mix;
     "messages retained" with(messages::Retains::default()) => published_messages_arrive_in_order;
+    "messages of 1,000 bytes at most" with(messages::DropsLong) => published_messages_arrive_in_order;
     "messages lost when dropped" with(messages::LosesWhenDropped)
         => channels_do_not_mix published_messages_arrive_in_order;
     "messages swapped" with(messages::Swaps)
@@ -150,6 +174,20 @@ wrong! {
     "values missing while overwritten" with(calls::DeletesFirst) => overwrites_are_never_torn;
     "replies out of step" with(calls::OutOfStep::default()) => cancellation_leaves_no_trace;
     "deletes in two steps" with(calls::HalfDeletes) => cancellation_leaves_no_trace;
+    "touches in two steps" with(dropped::HalfTouches) => cancellation_leaves_no_trace;
+    "a connection gone with a clear" with(dropped::LosesItsConnection::on(Call::Clear)) => cancellation_leaves_no_trace;
+    "a connection gone with a delete_many" with(dropped::LosesItsConnection::on(Call::DeleteMany))
+        => cancellation_leaves_no_trace;
+    "a connection gone with an extend" with(dropped::LosesItsConnection::on(Call::Extend))
+        => cancellation_leaves_no_trace;
+    "a connection gone with a publish" with(dropped::LosesItsConnection::on(Call::Publish))
+        => cancellation_leaves_no_trace;
+    "a connection gone with a set_many" with(dropped::LosesItsConnection::on(Call::SetMany))
+        => cancellation_leaves_no_trace;
+    "a connection gone with a touch" with(dropped::LosesItsConnection::on(Call::Touch)) => cancellation_leaves_no_trace;
+    "a connection gone with a ttl" with(dropped::LosesItsConnection::on(Call::Ttl)) => cancellation_leaves_no_trace;
+    "a connection gone with an unlock" with(dropped::LosesItsConnection::on(Call::Unlock))
+        => cancellation_leaves_no_trace;
     "a name in upper case" with(calls::Named("Wrong")) => name_is_a_label;
     "no name" with(calls::Named("")) => name_is_a_label;
     "touch that is not declared" with(calls::Declares(calls::no_touch)) => capabilities_are_honest;
@@ -157,7 +195,7 @@ wrong! {
     "messages that are not declared" with(calls::Declares(calls::no_messages)) => capabilities_are_honest;
     "tracking that is not declared" with(calls::Declares(calls::no_tracking)) => capabilities_are_honest;
     "touch that is declared and missing" with(calls::CannotTouch)
-        => capabilities_are_honest touch_changes_the_ttl_only;
+        => capabilities_are_honest empty_key_is_refused touch_changes_the_ttl_only;
     "capabilities that are learnt" with(calls::Learns::default()) => capabilities_are_constant;
     "no health" with(calls::Health(None)) => health_answers;
     "a latency that was made up" with(calls::Health(Some(Duration::from_secs(60)))) => health_answers;

@@ -1,12 +1,12 @@
 //! Wrong with the reports of changes.
 
-use crate::twist::Twist;
+use crate::twist::{LIMIT, Twist};
 use cachekit_core::testing::MemoryBackend;
 use cachekit_core::{Backend, BackendError, Bytes, Change, ChangeReporter, Changes, SetOptions, async_trait};
 use std::sync::{LazyLock, Mutex};
 
 /// Backends on one store have others to be told of.
-pub(crate) static SHARED: LazyLock<MemoryBackend> = LazyLock::new(MemoryBackend::new);
+pub(crate) static SHARED: LazyLock<MemoryBackend> = LazyLock::new(|| MemoryBackend::new().with_max_value_bytes(LIMIT));
 
 /// Reports the sets, and nothing that removes.
 #[derive(Debug, Default)]
