@@ -36,6 +36,16 @@ impl Place {
         self.0.join("cache")
     }
 
+    /// Writes junk over the files of the database.
+    fn spoil(&self) {
+        let all = std::fs::read_dir(self.cache()).expect("it is there").flatten().map(|entry| entry.path());
+        let mut rows = all.filter(|path| path.is_dir() && path.file_name().is_some_and(|name| name != "values"));
+        let rows = rows.next().expect("a database");
+        for file in ["conf", "db"] {
+            std::fs::write(rows.join(file), [0xa5; 10_000]).expect("it is writable");
+        }
+    }
+
     fn stage(&self) -> Stage {
         on(&self.cache())
     }
@@ -89,7 +99,7 @@ async fn locked() -> Vec<Row> {
 async fn damaged() -> Vec<Row> {
     let place = Place::new("damaged");
     end(place.holder());
-    std::fs::write(place.cache().join("db"), [0xa5; 10_000]).expect("it is writable");
+    place.spoil();
     let stage = place.stage();
     let fleet = stage.fleet();
     let answers = during(&fleet, "damaged", 2).await;
